@@ -1,0 +1,213 @@
+-- The two kinds of append. Both lock the run's row first, so seqs have no gaps and times do not go back.
+-- Callers pass items sorted by (namespace, run): every batch locks runs in one order, then pending.
+-- Verdicts are returned, never raised; an exception means a fault, and the caller then isolates the item.
+
+create type event_verdict as (outcome text, seq int, at bigint, owner bigint);
+
+create function end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq int, p_at bigint) returns void
+language plpgsql as $$
+begin
+  update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run;
+  delete from pending where namespace_id = p_ns and run_id = p_run;
+  delete from signal_ids where namespace_id = p_ns and run_id = p_run;
+  update run_facts set status = p_status, ended_at = p_at, end_seq = p_seq
+    where namespace_id = p_ns and run_id = p_run;
+end $$;
+
+create function append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n int, p_attempt smallint,
+  p_signal text, p_type smallint, p_body bytea, p_not_before bigint) returns event_verdict
+language plpgsql as $$
+declare
+  r runs%rowtype;
+  at bigint;
+  known int;
+begin
+  select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
+  if not found then return ('unknown', null, null, null)::event_verdict; end if;
+  if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
+
+  if p_guard = 0 then
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
+      and (p_attempt is null or attempt = p_attempt);
+    if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 1 then
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
+    if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 10 then
+    -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
+    if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
+    insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq)
+      on conflict do nothing;
+    if not found then
+      select seq into known from signal_ids where namespace_id = p_ns and run_id = p_run and signal_id = p_signal;
+      return ('duplicate', known, null, null)::event_verdict;
+    end if;
+  elsif p_guard in (4, 11) then
+    if r.cancelling then return ('duplicate', null, null, null)::event_verdict; end if;
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
+    if not found and p_guard = 4 then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 12 then
+    if not r.cancelling or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
+      then return ('not_pending', null, null, null)::event_verdict; end if;
+  else
+    raise exception 'unknown guard %', p_guard;
+  end if;
+
+  at := greatest(r.last_time, now_ms(), p_not_before);
+  insert into entries (namespace_id, run_id, seq, type, time, body)
+    values (p_ns, p_run, r.next_seq, p_type, at, p_body);
+  update runs set next_seq = r.next_seq + 1, last_time = at,
+      last_event = case when p_guard = 12 then last_event else r.next_seq end,
+      cancelling = cancelling or p_guard in (4, 11),
+      ready = owner is null and status = 0
+    where namespace_id = p_ns and run_id = p_run;
+  if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
+  return ('appended', r.next_seq, at, r.owner)::event_verdict;
+end $$;
+
+create function append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n int[], p_attempt smallint[],
+  p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[],
+  out outcomes text[], out seqs int[], out times bigint[], out owners bigint[])
+language plpgsql as $$
+declare
+  v event_verdict;
+begin
+  for i in 1 .. cardinality(p_run) loop
+    v := append_event(p_ns[i], p_run[i], p_guard[i], p_n[i], p_attempt[i], p_signal[i], p_type[i], p_body[i],
+      p_not_before[i]);
+    outcomes[i] := v.outcome; seqs[i] := v.seq; times[i] := v.at; owners[i] := v.owner;
+  end loop;
+end $$;
+
+-- One array element per run (p_*) and per command (c_*, the runs' commands one after the other, p_count each).
+-- One function for the batch: PL/pgSQL unpacks an array argument once per call.
+create function append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch int[], p_before int[],
+  p_delivered int[], p_cpu bigint[], p_activations int[], p_organization uuid[], p_toolset text[],
+  p_progress bytea[], p_waits text[], p_count int[],
+  c_type smallint[], c_cause int[], c_time bigint[], c_body bytea[], c_n int[], c_name text[], c_line int[],
+  c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[],
+  c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[],
+  out appended boolean[], out firsts int[], out nexts int[], out at bigint)
+language plpgsql as $$
+declare
+  r runs%rowtype;
+  ns uuid;
+  run uuid;
+  s int;
+  m int := 0;
+  fires bigint;
+  ending smallint;
+  withdrawn bytea[];
+begin
+  at := now_ms();
+  for i in 1 .. cardinality(p_run) loop
+    ns := p_ns[i]; run := p_run[i];
+    update runs set next_seq = next_seq + p_count[i], commands = commands + p_count[i], delivered = p_delivered[i],
+        cpu_us = cpu_us + p_cpu[i], activations = activations + p_activations[i]
+      where namespace_id = ns and run_id = run and owner = p_worker and owner_epoch = p_owner_epoch[i]
+        and commands = p_before[i] and status = 0
+      returning * into r;
+    appended[i] := found; firsts[i] := null; nexts[i] := null;
+    if not found then m := m + p_count[i]; continue; end if;
+    s := r.next_seq - p_count[i];
+    firsts[i] := s;
+    ending := null;
+    withdrawn := '{}';
+
+    for k in 1 .. p_count[i] loop
+      m := m + 1;
+      fires := case when c_type[m] = 6 then coalesce(c_due[m], at + c_delay[m]) end;
+      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, body)
+        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, c_body[m]);
+      case c_type[m]
+        when 2 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
+              route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
+            values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
+              c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
+              case when r.cancelling then at + 30000 when c_claim[m] is not null then at + c_timeout[m] end,
+              case when r.cancelling then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
+              c_claim[m], case when c_claim[m] is not null then at + 30000 end,
+              case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
+        when 3 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
+          if found then
+            withdrawn := withdrawn || c_withdrawn[m];
+          else
+            update pending set stopping = true, due = at + 30000, due_why = 2
+              where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
+          end if;
+        when 6 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, due)
+            values (ns, run, 1, c_n[m], s, at, c_line[m], fires);
+        when 8 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 1 and n = c_n[m];
+        when 9 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, name)
+            values (ns, run, 2, c_n[m], s, at, c_line[m], c_name[m]);
+        when 10 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 2 and n = c_n[m];
+        when 14 then ending := 1;
+        when 15 then ending := 2;
+        when 16 then ending := 3;
+        else null;
+      end case;
+      s := s + 1;
+    end loop;
+
+    if p_waits[i] <> '{}' then
+      delete from pending
+        where namespace_id = ns and run_id = run and kind = 2 and n = any (p_waits[i]::int[]);
+    end if;
+    if p_progress[i] is not null then
+      update run_facts set progress = p_progress[i] where namespace_id = ns and run_id = run;
+    end if;
+    if cardinality(withdrawn) > 0 then
+      for k in 1 .. cardinality(withdrawn) loop
+        insert into entries (namespace_id, run_id, seq, type, time, body)
+          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn[k]);
+        s := s + 1;
+      end loop;
+      update runs set next_seq = s, last_time = greatest(last_time, at), last_event = s - 1
+        where namespace_id = ns and run_id = run;
+    end if;
+    if ending is not null then
+      if exists (select from pending where namespace_id = ns and run_id = run and kind = 0) then
+        raise exception 'run % ends with a call in flight', run;
+      end if;
+      perform end_run(ns, run, ending, s - 1, at);
+    end if;
+    nexts[i] := s;
+  end loop;
+end $$;
+comment on function append_commands is 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
+
+create function start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea,
+  p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb,
+  p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea,
+  out outcome text, out run uuid)
+language plpgsql as $$
+declare
+  known idempotency%rowtype;
+begin
+  if p_key is not null then
+    insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, p_at) on conflict do nothing;
+    if not found then
+      select * into known from idempotency
+        where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
+      run := known.object_id::uuid;
+      outcome := case when known.request_sha256 = p_request then 'replayed' else 'conflict' end;
+      return;
+    end if;
+  end if;
+  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, true);
+  insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
+      created_by_kind, created_by_id, parent, started_at, deadline)
+    values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
+      p_by_kind, p_by_id, p_parent, p_at, p_deadline);
+  insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
+  insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
+  outcome := 'started'; run := p_run;
+end $$;

@@ -1,0 +1,134 @@
+-- Who executes a run, and who executes a host tool's call: claims, leases, releases.
+
+-- Round-robin over namespaces: each gets an equal share of the claim, found by skipping from one
+-- namespace to the next along the index, so that one tenant's burst is not even read.
+create function claim_runs(p_worker bigint, p_epochs smallint[], p_limit int)
+returns table (namespace_id uuid, run_id uuid, epoch smallint, owner_epoch int, commands int, delivered int, next_seq int)
+language plpgsql as $$
+#variable_conflict use_column
+begin
+  perform 1 from workers where worker_id = p_worker for key share;
+  if not found then return; end if;  -- superseded: its runs were given to others, it must not take more
+  return query
+  with recursive spaces as (
+    (select r.namespace_id from runs r where r.ready order by r.namespace_id limit 1)
+    union all
+    select (select r.namespace_id from runs r where r.ready and r.namespace_id > s.namespace_id
+            order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
+  ), some as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+  ranked as (
+    select q.namespace_id, q.run_id, row_number() over (partition by q.namespace_id order by q.run_id) as rank
+    from some s cross join lateral (
+      select r.namespace_id, r.run_id from runs r
+      where r.ready and r.namespace_id = s.namespace_id and r.epoch = any (p_epochs)
+      order by r.run_id limit p_limit) q
+  ), picked as (
+    select r.namespace_id, r.run_id from runs r
+    where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k order by k.rank limit p_limit)
+      and r.ready and r.owner is null and r.status = 0
+    for no key update skip locked
+  )
+  update runs r set owner = p_worker, owner_epoch = r.owner_epoch + 1, ready = false
+    from picked p where r.namespace_id = p.namespace_id and r.run_id = p.run_id
+    returning r.namespace_id, r.run_id, r.epoch, r.owner_epoch, r.commands, r.delivered, r.next_seq;
+end $$;
+
+create function release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) returns void language sql as $$
+  with mine as (
+    select r.namespace_id, r.run_id from runs r
+    where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run)) and r.owner = p_worker
+    order by r.namespace_id, r.run_id for no key update)
+  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+    from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id
+$$;
+
+-- A worker is dead when its advisory lock is free, and superseded when it has not been heard of since p_stale.
+create function reap_workers(p_stale bigint) returns table (worker_id bigint, runs int) language plpgsql as $$
+#variable_conflict use_column
+declare
+  gone bigint;
+  freed int;
+begin
+  for gone in
+    select w.worker_id from workers w
+    where w.heartbeat_at < p_stale or not exists (
+      select from pg_locks l where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+        and l.database = (select oid from pg_database where datname = current_database())
+        and (l.classid::bigint << 32) | l.objid::bigint = w.worker_id)
+    for update skip locked
+  loop
+    -- After the row lock: no claim of this worker can be under way, and what it claimed is visible.
+    with held as (
+      select r.namespace_id, r.run_id from runs r where r.owner = gone
+      order by r.namespace_id, r.run_id for no key update)
+    update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+      from held h where r.namespace_id = h.namespace_id and r.run_id = h.run_id;
+    get diagnostics freed = row_count;
+    delete from workers w where w.worker_id = gone;
+    update sandbox_requests s set worker_id = null where s.worker_id = gone and s.answered_at is null;
+    worker_id := gone; runs := freed;
+    return next;
+  end loop;
+end $$;
+
+create type task_row as (namespace_id uuid, run_id uuid, n int, name text, attempt smallint, begun_at bigint,
+  lease_until bigint, stopping boolean, seq int);
+
+create function claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid,
+  p_limit int, p_lease_ms bigint)
+returns table (namespace_id uuid, run_id uuid, n int, name text, attempt smallint, begun_at bigint,
+  lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb)
+language plpgsql as $$
+#variable_conflict use_column
+declare
+  at bigint := now_ms();
+  got task_row[];
+begin
+  with mine as (
+    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
+    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+  select array_agg(row (m.*)::task_row) into got from mine m;
+  if got is null then
+    with recursive spaces as (
+      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
+         and not p.deferred and p.organization_id = p_organization
+         and (p_namespace is null or p.namespace_id = p_namespace) order by p.namespace_id limit 1)
+      union all
+      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
+          and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
+          and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
+        from spaces s where s.namespace_id is not null
+    ), some as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+    ranked as (
+      select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
+      from some s cross join lateral (
+        select p.namespace_id, p.run_id, p.n from pending p
+        where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
+          and p.organization_id = p_organization and p.namespace_id = s.namespace_id
+          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+          and (p.available_at is null or p.available_at <= at)
+        order by p.run_id, p.n limit p_limit) q
+    ), picked as (
+      select p.namespace_id, p.run_id, p.n from pending p
+      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit p_limit)
+        and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
+      for update skip locked
+    ), taken as (
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+          begun_at = coalesce(p.begun_at, at),
+          due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
+            then at + p.timeout_ms else p.due end,
+          due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
+        from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
+        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+    select array_agg(row (t.*)::task_row) into got from taken t;
+  end if;
+  return query
+    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels
+    from unnest(got) t
+    join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
+    join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id
+    join namespaces s on s.id = t.namespace_id
+    order by t.run_id, t.n;
+end $$;
+comment on function claim_tasks is 'The same claim again is answered with what it holds, with fresh leases, before anything new.';

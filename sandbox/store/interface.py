@@ -1,0 +1,304 @@
+"""What every store does: the two kinds of append with their guards, and the reads that go with them.
+
+`postgres/` and `memory.py` implement these protocols and pass one conformance suite. Verdicts are values:
+a refused append is an answer, not an exception; `Unavailable` means that nothing is known and the caller
+may try again (events: their guard makes a repeat harmless; commands: reload the run first).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import Protocol
+
+from sandbox.journal.entries import EntryType
+from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunId, Seq, TimeMs, WorkerId
+
+
+class RunStatus(IntEnum):
+    """Stored code of a run's status; the wire name is the member's name in lower case."""
+
+    ACTIVE = 0
+    COMPLETED = 1
+    FAILED = 2
+    CANCELLED = 3
+    ABORTED = 4
+    QUARANTINED = 5
+
+
+class PendingKind(IntEnum):
+    CALL = 0
+    TIMER = 1
+    WAIT = 2
+    DEADLINE = 4
+
+
+class Guard(IntEnum):
+    """What must hold for an event to be appended; 0 to 4 mean: that pending row exists (and is deleted)."""
+
+    CALL = 0
+    TIMER = 1
+    DEADLINE = 4
+    """Like CANCEL, and the deadline has not been used."""
+    SIGNAL = 10
+    """The signal's id is new in the run and the history is not full."""
+    CANCEL = 11
+    """The run is not being cancelled already."""
+    ABORT = 12
+    """A limit ended the run and no call is pending: the event ends the run as aborted."""
+
+
+class Route(IntEnum):
+    HOST = 0
+    DISPATCHER = 1
+
+
+class DueWhy(IntEnum):
+    TIMEOUT = 1
+    STOP = 2
+    CLEANUP = 3
+    DEFERRAL = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EventAppend:
+    """One event for one run. `attempt`, for calls: the attempt that settles it, None for any."""
+
+    namespace: NamespaceId
+    run: RunId
+    type: EntryType
+    body: bytes
+    guard: Guard
+    n: int = 0
+    signal_id: str | None = None
+    attempt: int | None = None
+    not_before: TimeMs = TimeMs(0)
+    """The entry's time is at least this: `fire_at` of a timer."""
+
+
+class EventOutcome(StrEnum):
+    APPENDED = "appended"
+    DUPLICATE = "duplicate"
+    NOT_PENDING = "not_pending"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+    HISTORY_FULL = "history_full"
+
+
+@dataclass(frozen=True, slots=True)
+class EventVerdict:
+    outcome: EventOutcome
+    seq: Seq | None = None
+    """Of the appended entry; for a duplicate signal, of the entry recorded before."""
+    time: TimeMs | None = None
+    owner: WorkerId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandDraft:
+    """One command and what it does to `pending`; fields that its type has no use for stay at their defaults."""
+
+    type: EntryType
+    cause: Seq
+    time: TimeMs
+    body: bytes
+    n: int = 0
+    name: str | None = None
+    line: int | None = None
+    due: TimeMs | None = None
+    """start_timer for a Date: fires then."""
+    delay_ms: int | None = None
+    """start_timer: fires this long after the append."""
+    route: Route = Route.HOST
+    idempotent: bool = False
+    gated: bool = False
+    timeout_ms: int | None = None
+    claim_id: str | None = None
+    """schedule_tool_call: lease the call at once to this parked claim."""
+    withdrawn: bytes | None = None
+    """tool_call_cancelled: body of the completion to append when the call has not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandAppend:
+    """Everything that one owner's activations did since its last append; no commands: a report."""
+
+    namespace: NamespaceId
+    run: RunId
+    worker: WorkerId
+    owner_epoch: int
+    commands_before: int
+    delivered: Seq
+    cpu_us: int
+    activations: int
+    commands: Sequence[CommandDraft] = ()
+    waits_done: Sequence[int] = ()
+    """Waits that a delivered signal or timeout settled: their pending rows go."""
+    progress: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommandVerdict:
+    """`appended` false: another owner, or the run has ended; the run must be dropped from memory.
+
+    first_seq is where the commands stand; seqs between the worker's last known entry and first_seq are
+    events that arrived meanwhile. next_seq is the journal's length after the append.
+    """
+
+    appended: bool
+    first_seq: Seq
+    next_seq: Seq
+    time: TimeMs
+    """The database's clock at the append: what timers' delays and leases were counted from."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as it is stored; `sandbox.journal.codec` turns it into an Entry or into wire JSON."""
+
+    seq: Seq
+    type: EntryType
+    time: TimeMs
+    cause: Seq | None
+    fire_at: TimeMs | None
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRun:
+    namespace: NamespaceId
+    run: RunId
+    epoch: Epoch
+    owner_epoch: int
+    commands: int
+    delivered: Seq
+    next_seq: Seq
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    namespace: NamespaceId
+    organization: OrganizationId
+    run: RunId
+    body: bytes
+    epoch: Epoch
+    ttl_ms: int
+    script: Digest
+    toolset: str | None
+    toolset_digest: Digest | None
+    workflow: str | None
+    labels: dict[str, str]
+    created_by: tuple[str, str]
+    route: str = ""
+    idempotency_key: str | None = None
+    request_sha256: bytes = b""
+
+
+class StartOutcome(StrEnum):
+    STARTED = "started"
+    REPLAYED = "replayed"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class StartVerdict:
+    outcome: StartOutcome
+    run: RunId
+    time: TimeMs
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which offered calls a claim may take. namespace None: every namespace of the organization."""
+
+    organization: OrganizationId
+    namespace: NamespaceId | None = None
+    toolset: str | None = None
+    tools: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One leased attempt of a host-tool call. `args` is the value object of its schedule_tool_call."""
+
+    namespace: NamespaceId
+    run: RunId
+    call: int
+    tool: str
+    attempt: int
+    begun_at: TimeMs
+    lease_until: TimeMs
+    stopping: bool
+    body: bytes
+    """Body of the schedule_tool_call entry."""
+    namespace_name: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRow:
+    kind: PendingKind
+    n: int
+    seq: Seq
+    since: TimeMs
+    line: int | None
+    name: str | None
+    due: TimeMs | None
+    gated: bool
+    deferred: bool
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run as the projections need it: the hot row, the facts, and the first pending things."""
+
+    namespace: NamespaceId
+    namespace_name: str
+    run: RunId
+    status: RunStatus
+    cancelling: bool
+    epoch: Epoch
+    next_seq: Seq
+    delivered: Seq
+    last_event: Seq
+    cpu_us: int
+    activations: int
+    script: Digest
+    toolset: str | None
+    toolset_digest: Digest | None
+    workflow: str | None
+    labels: dict[str, str]
+    created_by: tuple[str, str]
+    parent: dict[str, object] | None
+    started_at: TimeMs
+    ended_at: TimeMs | None
+    end_seq: Seq | None
+    deadline: TimeMs
+    calls: int
+    progress: bytes | None
+    pending: tuple[PendingRow, ...]
+    pending_count: int
+
+
+class JournalStore(Protocol):
+    """The edge side: start, events, reads. Appends of concurrent callers are committed together."""
+
+    async def now(self) -> TimeMs: ...
+    async def start_run(self, request: StartRun) -> StartVerdict: ...
+    async def append_event(self, event: EventAppend) -> EventVerdict: ...
+    async def read_entries(
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+    ) -> list[StoredEntry]: ...
+    async def get_run(self, namespace: NamespaceId, run: RunId) -> RunRecord | None: ...
+
+
+class OwnerStore(Protocol):
+    """The worker's side: claims and command appends."""
+
+    async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]: ...
+    async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
+    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None: ...
+    async def read_entries(
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+    ) -> list[StoredEntry]: ...
