@@ -1,0 +1,65 @@
+"""Settings of the control plane: those of the data plane and where it listens."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from sandbox.config import DataPlaneSettings, SettingsError, integer
+
+DEFAULT_PORT = 8484
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `rewind serve` needs. `plane.database_role` is not used here: see `database_role`."""
+
+    plane: DataPlaneSettings
+    database_role: str
+    host: str
+    port: int
+    listen_fd: int | None
+    """A listening socket inherited from the supervisor, so that a restart refuses no connection."""
+    egress_allow: tuple[str, ...]
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        fd = environ.get("REWIND_LISTEN_FD", "")
+        return cls(
+            plane=DataPlaneSettings.from_env(environ),
+            database_role=environ.get("REWIND_DATABASE_ROLE") or "rewind_api",
+            host=environ.get("REWIND_HOST") or "127.0.0.1",
+            port=port(environ),
+            listen_fd=integer(environ, "REWIND_LISTEN_FD", default=0, low=3, high=65_535) if fd else None,
+            egress_allow=tuple(
+                part.strip() for part in environ.get("REWIND_EGRESS_ALLOW", "").split(",") if part.strip()
+            ),
+        )
+
+    def listener(self) -> socket.socket:
+        """Return the socket to serve on: the inherited one, else a new one."""
+        if self.listen_fd is None:
+            return listening_socket(self.host, self.port)
+        try:
+            return socket.socket(fileno=self.listen_fd)
+        except OSError as error:
+            raise SettingsError(f"REWIND_LISTEN_FD={self.listen_fd} is no open socket") from error
+
+
+def port(environ: Mapping[str, str] = os.environ) -> int:
+    return integer(environ, "REWIND_PORT", default=DEFAULT_PORT, low=0, high=65_535)
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Bind a TCP socket that survives quick restarts; port 0 takes any free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(1024)
+    except OSError as error:
+        listener.close()
+        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
