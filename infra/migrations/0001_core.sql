@@ -133,6 +133,7 @@ create table runs (
   cancelling boolean not null default false,
   cpu_us bigint not null default 0,
   activations int not null default 0,
+  calls int not null default 0,
   primary key (namespace_id, run_id)
 ) with (fillfactor = 60);
 comment on column runs.status is '0 active, 1 completed, 2 failed, 3 cancelled, 4 aborted, 5 quarantined.';

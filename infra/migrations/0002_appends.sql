@@ -83,7 +83,7 @@ end $$;
 -- One function for the batch: PL/pgSQL unpacks an array argument once per call.
 create function append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch int[], p_before int[],
   p_delivered int[], p_cpu bigint[], p_activations int[], p_organization uuid[], p_toolset text[],
-  p_progress bytea[], p_waits text[], p_count int[],
+  p_progress bytea[], p_waits text[], p_calls int[], p_count int[],
   c_type smallint[], c_cause int[], c_time bigint[], c_body bytea[], c_n int[], c_name text[], c_line int[],
   c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[],
   c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[],
@@ -103,7 +103,7 @@ begin
   for i in 1 .. cardinality(p_run) loop
     ns := p_ns[i]; run := p_run[i];
     update runs set next_seq = next_seq + p_count[i], commands = commands + p_count[i], delivered = p_delivered[i],
-        cpu_us = cpu_us + p_cpu[i], activations = activations + p_activations[i]
+        cpu_us = cpu_us + p_cpu[i], activations = activations + p_activations[i], calls = calls + p_calls[i]
       where namespace_id = ns and run_id = run and owner = p_worker and owner_epoch = p_owner_epoch[i]
         and commands = p_before[i] and status = 0
       returning * into r;

@@ -15,10 +15,10 @@ begin
     union all
     select (select r.namespace_id from runs r where r.ready and r.namespace_id > s.namespace_id
             order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
-  ), some as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
   ranked as (
     select q.namespace_id, q.run_id, row_number() over (partition by q.namespace_id order by q.run_id) as rank
-    from some s cross join lateral (
+    from found_spaces s cross join lateral (
       select r.namespace_id, r.run_id from runs r
       where r.ready and r.namespace_id = s.namespace_id and r.epoch = any (p_epochs)
       order by r.run_id limit p_limit) q
@@ -98,10 +98,10 @@ begin
           and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
           and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
         from spaces s where s.namespace_id is not null
-    ), some as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
     ranked as (
       select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
-      from some s cross join lateral (
+      from found_spaces s cross join lateral (
         select p.namespace_id, p.run_id, p.n from pending p
         where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
           and p.organization_id = p_organization and p.namespace_id = s.namespace_id
@@ -132,3 +132,63 @@ begin
     order by t.run_id, t.n;
 end $$;
 comment on function claim_tasks is 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
+
+-- Leases of tasks, by (namespace, run, call, attempt); a settled or superseded attempt is answered with null.
+create function heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_lease_ms bigint)
+returns table (i int, lease_until bigint, stopping boolean) language sql as $$
+  with asked as (select * from unnest(p_ns, p_run, p_n, p_attempt) with ordinality a (ns, run, n, attempt, i)),
+  kept as (
+    update pending p set lease_until = now_ms() + p_lease_ms from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and p.claim_id is not null
+    returning a.i, p.lease_until, p.stopping)
+  select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
+$$;
+
+create function defer_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_expires bigint[])
+returns table (i int, ok boolean) language sql as $$
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_expires) with ordinality a (ns, run, n, attempt, expires, i)),
+  kept as (
+    update pending p set deferred = true, claim_id = null, lease_until = null,
+      due = coalesce(now_ms() + a.expires, p.due), due_why = case when a.expires is not null then 4 else p.due_why end
+    from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and (p.claim_id is not null or p.deferred)
+    returning a.i)
+  select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
+$$;
+
+-- Not started: the attempt is given back, so that a call whose only attempt was released has not begun.
+create function release_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_after bigint[])
+returns table (i int, ok boolean) language sql as $$
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_after) with ordinality a (ns, run, n, attempt, after, i)),
+  kept as (
+    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
+      begun_at = case when p.attempt = 1 then null else p.begun_at end,
+      due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
+      due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end,
+      available_at = case when a.after is null then null else now_ms() + a.after end
+    from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and p.claim_id is not null
+    returning a.i)
+  select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
+$$;
+
+-- Leases that ran out: calls that may be repeated are offered again; the others are answered, for the
+-- scheduler to complete them with OutcomeUnknownError.
+create function expire_leases(p_limit int)
+returns table (namespace_id uuid, run_id uuid, n int, attempt smallint, begun_at bigint, reoffered boolean)
+language sql as $$
+  with late as (
+    select p.namespace_id, p.run_id, p.kind, p.n from pending p where p.lease_until <= now_ms()
+    order by p.lease_until limit p_limit for update skip locked),
+  changed as (
+    update pending p set claim_id = case when p.idempotent then null else p.claim_id end,
+      lease_until = case when p.idempotent then null else p.lease_until end
+    from late l where p.namespace_id = l.namespace_id and p.run_id = l.run_id and p.kind = l.kind and p.n = l.n
+    returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.idempotent)
+  select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.idempotent from changed c
+$$;

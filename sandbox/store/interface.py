@@ -130,6 +130,9 @@ class CommandAppend:
     delivered: Seq
     cpu_us: int
     activations: int
+    organization: OrganizationId | None = None
+    toolset: str | None = None
+    """Name of the run's toolset: which claims may take its calls."""
     commands: Sequence[CommandDraft] = ()
     waits_done: Sequence[int] = ()
     """Waits that a delivered signal or timeout settled: their pending rows go."""
@@ -181,6 +184,8 @@ class StartRun:
     run: RunId
     body: bytes
     epoch: Epoch
+    time: TimeMs
+    """From now(): the time of run_started. The deadline in the body is time + ttl_ms."""
     ttl_ms: int
     script: Digest
     toolset: str | None
@@ -203,8 +208,7 @@ class StartOutcome(StrEnum):
 class StartVerdict:
     outcome: StartOutcome
     run: RunId
-    time: TimeMs
-    body: bytes = b""
+    """For REPLAYED, the run that the key started before."""
 
 
 @dataclass(frozen=True, slots=True)

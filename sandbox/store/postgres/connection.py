@@ -1,0 +1,109 @@
+"""How the processes connect: role, planner settings, and what a lost connection means.
+
+The settings keep generic plans of the append functions cheap and stable: their statements are key look-ups,
+and a plan made on an empty table must not turn into scans later.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import asyncpg
+
+from sandbox.journal.errors import Unavailable
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT_S = 10
+COMMAND_TIMEOUT_S = 30
+PLANNER_SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+}
+LOST = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    ConnectionError,
+    OSError,
+    TimeoutError,
+)
+"""The connection or the server is gone: whether a statement under way took effect is unknown."""
+
+T = TypeVar("T")
+
+
+async def connect(url: str, *, role: str, name: str, planner: bool = True) -> asyncpg.Connection:
+    settings = {"application_name": f"rewind {name}", "role": role}
+    if planner:
+        settings |= PLANNER_SETTINGS
+    return await asyncpg.connect(
+        url, server_settings=settings, timeout=CONNECT_TIMEOUT_S, command_timeout=COMMAND_TIMEOUT_S
+    )
+
+
+async def create_pool(url: str, *, role: str, name: str, size: int) -> asyncpg.Pool:
+    """Connections for reads and rare writes; appends go through their batcher's own connection."""
+    return await asyncpg.create_pool(
+        url,
+        min_size=1,
+        max_size=size,
+        timeout=CONNECT_TIMEOUT_S,
+        command_timeout=COMMAND_TIMEOUT_S,
+        server_settings={"application_name": f"rewind {name}", "role": role, "jit": "off"},
+    )
+
+
+@asynccontextmanager
+async def acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
+    """A pooled connection; losing it raises Unavailable."""
+    try:
+        async with pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+            yield connection
+    except LOST as error:
+        raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
+
+
+class Link:
+    """One connection that is made when needed and made again after it was lost."""
+
+    def __init__(self, url: str, *, role: str, name: str) -> None:
+        self._url = url
+        self._role = role
+        self._name = name
+        self._connection: asyncpg.Connection | None = None
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> asyncpg.Connection:
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        async with self._lock:
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await connect(self._url, role=self._role, name=self._name)
+            return self._connection
+
+    async def call(self, run: Callable[[asyncpg.Connection], Any]) -> Any:
+        """Run one statement; Unavailable when the connection was lost, its effect then being unknown."""
+        try:
+            return await run(await self.get())
+        except LOST as error:
+            await self.reset()
+            raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
+
+    async def reset(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            connection.terminate()
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            await connection.close(timeout=5)

@@ -1,0 +1,126 @@
+"""The edge side of the store: starts, events, reads. Used by the api, the dispatcher and the scheduler."""
+
+from collections.abc import Sequence
+
+import asyncpg
+import orjson
+
+from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
+from sandbox.store.interface import (
+    EventAppend,
+    EventOutcome,
+    EventVerdict,
+    StartOutcome,
+    StartRun,
+    StartVerdict,
+    StoredEntry,
+)
+from sandbox.store.postgres.batcher import Batcher
+from sandbox.store.postgres.connection import Link, acquired, create_pool
+from sandbox.store.postgres.reads import Reads
+from sandbox.store.postgres.scripts import Scripts
+from sandbox.store.postgres.tasks import Tasks
+
+POOL_SIZE = 10
+APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
+START_SQL = "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
+
+
+class PostgresEdge(Reads, Tasks, Scripts):
+    """Implements JournalStore. `await PostgresEdge.open(url)`, and `close()` at the end."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str) -> None:
+        self.pool = pool
+        self._events = Link(url, role=role, name="events")
+        self._starts = Link(url, role=role, name="starts")
+        self.event_batcher: Batcher[EventAppend, EventVerdict] = Batcher(
+            self._commit_events, key=lambda event: (event.namespace, event.run)
+        )
+        self.start_batcher: Batcher[StartRun, StartVerdict] = Batcher(
+            self._commit_starts, key=lambda start: (start.namespace, start.run)
+        )
+
+    @classmethod
+    async def open(cls, url: str, *, role: str = "rewind_api", size: int = POOL_SIZE) -> "PostgresEdge":
+        return cls(url, await create_pool(url, role=role, name="edge", size=size), role=role)
+
+    async def close(self) -> None:
+        await self._events.close()
+        await self._starts.close()
+        await self.pool.close()
+
+    async def now(self) -> TimeMs:
+        async with acquired(self.pool) as connection:
+            return TimeMs(await connection.fetchval("select now_ms()"))
+
+    async def append_event(self, event: EventAppend) -> EventVerdict:
+        """Append one event if its guard holds; concurrent callers share a commit.
+
+        Errors: Unavailable when the database was lost: the event may or may not be recorded, and the same
+        call again is harmless (its guard answers).
+        """
+        return await self.event_batcher.put(event)
+
+    async def start_run(self, request: StartRun) -> StartVerdict:
+        """Record the run and its run_started, or answer what its idempotency key started before."""
+        return await self.start_batcher.put(request)
+
+    async def _commit_events(self, batch: Sequence[EventAppend]) -> list[EventVerdict]:
+        row = await self._events.call(
+            lambda connection: connection.fetchrow(
+                APPEND_SQL,
+                [event.namespace for event in batch],
+                [event.run for event in batch],
+                [event.guard for event in batch],
+                [event.n for event in batch],
+                [event.attempt for event in batch],
+                [event.signal_id for event in batch],
+                [event.type for event in batch],
+                [event.body for event in batch],
+                [event.not_before for event in batch],
+            )
+        )
+        return [
+            EventVerdict(EventOutcome(outcome), seq, time, owner)
+            for outcome, seq, time, owner in zip(*row, strict=True)
+        ]
+
+    async def _commit_starts(self, batch: Sequence[StartRun]) -> list[StartVerdict]:
+        async def run(connection: asyncpg.Connection) -> list[StartVerdict]:
+            if len(batch) == 1:
+                return [await _start(connection, batch[0])]
+            async with connection.transaction():
+                return [await _start(connection, request) for request in batch]
+
+        verdicts: list[StartVerdict] = await self._starts.call(run)
+        return verdicts
+
+    async def read_entries(
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+    ) -> list[StoredEntry]:
+        return await self._read_entries(namespace, run, after, limit)
+
+
+async def _start(connection: asyncpg.Connection, start: StartRun) -> StartVerdict:
+    row = await connection.fetchrow(
+        START_SQL,
+        start.namespace,
+        start.organization,
+        start.run,
+        start.time,
+        start.time + start.ttl_ms,
+        start.body,
+        start.epoch,
+        start.script,
+        start.toolset,
+        start.toolset_digest,
+        start.workflow,
+        orjson.dumps(start.labels).decode(),
+        start.created_by[0],
+        start.created_by[1],
+        None,
+        start.route,
+        start.idempotency_key,
+        start.request_sha256,
+    )
+    return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])))

@@ -1,0 +1,79 @@
+"""Leases of host-tool calls: claims, heartbeats, deferrals, releases. Settling a task is an event append."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from sandbox.journal.ids import NamespaceId, RunId, TimeMs
+from sandbox.store.interface import Task, TaskFilter
+from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.rows import json_of
+
+TaskKey = tuple[NamespaceId, RunId, int, int]
+"""(namespace, run, call, attempt): what a task's token stands for."""
+
+
+class Tasks:
+    pool: asyncpg.Pool
+
+    async def claim_tasks(
+        self, filter: TaskFilter, claim_id: str, limit: int, lease_ms: int
+    ) -> list[Task]:
+        """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again.
+
+        The lease is durable before this returns: the call has begun.
+        """
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
+                "select * from claim_tasks($1, $2, $3, $4, $5, $6, $7)",
+                filter.organization,
+                filter.namespace,
+                filter.toolset,
+                None if filter.tools is None else list(filter.tools),
+                claim_id,
+                limit,
+                lease_ms,
+            )
+        return [
+            Task(
+                namespace=NamespaceId(str(row["namespace_id"])),
+                run=RunId(str(row["run_id"])),
+                call=row["n"],
+                tool=row["name"],
+                attempt=row["attempt"],
+                begun_at=TimeMs(row["begun_at"]),
+                lease_until=TimeMs(row["lease_until"]),
+                stopping=row["stopping"],
+                body=row["body"],
+                namespace_name=row["namespace_name"],
+                labels=json_of(row["labels"]) or {},
+            )
+            for row in rows
+        ]
+
+    async def heartbeat_tasks(
+        self, tasks: Sequence[TaskKey], lease_ms: int
+    ) -> list[tuple[TimeMs | None, bool]]:
+        """For each task its new lease and whether it is told to stop; None: settled or superseded."""
+        rows = await self._each("select lease_until, stopping from heartbeat_tasks($1,$2,$3,$4,$5)", tasks, lease_ms)
+        return [(row["lease_until"], bool(row["stopping"])) for row in rows]
+
+    async def defer_tasks(
+        self, tasks: Sequence[TaskKey], expires_ms: Sequence[int | None]
+    ) -> list[bool]:
+        rows = await self._each("select ok from defer_tasks($1,$2,$3,$4,$5)", tasks, list(expires_ms))
+        return [row["ok"] for row in rows]
+
+    async def release_tasks(self, tasks: Sequence[TaskKey], after_ms: Sequence[int | None]) -> list[bool]:
+        """Give tasks back that were not started; `after_ms`: not offered again before that."""
+        rows = await self._each("select ok from release_tasks($1,$2,$3,$4,$5)", tasks, list(after_ms))
+        return [row["ok"] for row in rows]
+
+    async def _each(self, sql: str, tasks: Sequence[TaskKey], last: Any) -> list[Any]:
+        columns = [list(column) for column in zip(*tasks, strict=True)]
+        if not columns:
+            return []
+        async with acquired(self.pool) as connection:
+            rows: list[Any] = await connection.fetch(sql, *columns, last)
+            return rows
