@@ -192,3 +192,15 @@ language sql as $$
     returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.idempotent)
   select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.idempotent from changed c
 $$;
+
+-- The deadline waits while a run is quarantined: its pending row loses its due time until the release.
+create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) returns void
+language plpgsql as $$
+begin
+  update runs set status = 5, owner = null, ready = false
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
+  if not found then return; end if;
+  update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run;
+  update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;
+  insert into quarantines (namespace_id, run_id, at, report) values (p_ns, p_run, now_ms(), p_report);
+end $$;

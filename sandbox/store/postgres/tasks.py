@@ -7,6 +7,7 @@ import asyncpg
 
 from sandbox.journal.ids import NamespaceId, RunId, TimeMs
 from sandbox.store.interface import Task, TaskFilter
+from sandbox.store.postgres.batcher import RETRIED, RETRIES_MAX
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.rows import json_of
 
@@ -74,6 +75,12 @@ class Tasks:
         columns = [list(column) for column in zip(*tasks, strict=True)]
         if not columns:
             return []
-        async with acquired(self.pool) as connection:
-            rows: list[Any] = await connection.fetch(sql, *columns, last)
-            return rows
+        for attempt in range(1, RETRIES_MAX + 1):
+            try:
+                async with acquired(self.pool) as connection:
+                    rows: list[Any] = await connection.fetch(sql, *columns, last)
+                    return rows
+            except RETRIED:  # met a batch of completions of the same tasks, in another order
+                if attempt == RETRIES_MAX:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")

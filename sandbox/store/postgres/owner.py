@@ -1,0 +1,248 @@
+"""The worker's side of the store: its registration, its claims, its command appends.
+
+A worker lives as long as the session that holds its advisory lock: kill -9 closes the socket, which frees
+the lock, and anyone may give its runs to others at once.
+"""
+
+import asyncio
+import logging
+import secrets
+import socket
+from collections.abc import Sequence
+
+import asyncpg
+import orjson
+
+from sandbox.journal.ids import Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
+from sandbox.store.interface import (
+    ClaimedRun,
+    CommandAppend,
+    CommandDraft,
+    CommandVerdict,
+    StoredEntry,
+)
+from sandbox.store.postgres.batcher import Batcher
+from sandbox.store.postgres.connection import Link, acquired, connect, create_pool
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 2.0
+STALE_MS = 10_000
+"""A worker not heard of for so long is superseded, though its lock may be held (a paused process)."""
+APPEND_SQL = "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
+# Undelivered events of several runs in one look-up per run; `limit` keeps the generic plan flat.
+UNDELIVERED_SQL = f"""select q.run, e.* from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, after)
+  cross join lateral (select {ENTRY_COLUMNS} from entries e
+    where e.namespace_id = q.ns and e.run_id = q.run and e.seq > q.after order by e.seq limit $4) e"""
+
+
+class PostgresOwner(PostgresEdge):
+    """Implements OwnerStore. One per worker process."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str) -> None:
+        super().__init__(url, pool, role=role)
+        self._url = url
+        self._role = role
+        self._session: asyncpg.Connection | None = None
+        self._commands = Link(url, role=role, name="commands")
+        self._claims = Link(url, role=role, name="claims")
+        self.command_batcher: Batcher[CommandAppend, CommandVerdict] = Batcher(
+            self._commit_commands, key=lambda append: (append.namespace, append.run)
+        )
+        self.worker = WorkerId(0)
+
+    @classmethod
+    async def open(cls, url: str, *, role: str = "rewind_worker", size: int = 4) -> "PostgresOwner":
+        return cls(url, await create_pool(url, role=role, name="owner", size=size), role=role)
+
+    async def register(self, epochs: Sequence[Epoch]) -> WorkerId:
+        """Take a fresh id and its lock. Called again after the session was lost: always a new id."""
+        if self._session is not None:
+            self._session.terminate()
+        worker = WorkerId(secrets.randbits(62) | 1)
+        session = await connect(self._url, role=self._role, name=f"worker {worker}", planner=False)
+        await session.execute("select pg_advisory_lock($1)", worker)
+        await session.execute(
+            "insert into workers (worker_id, host, started_at, heartbeat_at, epochs) values ($1, $2, now_ms(), now_ms(), $3)",
+            worker,
+            socket.gethostname(),
+            list(epochs),
+        )
+        self._session, self.worker = session, worker
+        return worker
+
+    async def heartbeat(self) -> bool:
+        """False: this worker was superseded or its session is lost; everything it owns may be another's."""
+        if self._session is None or self._session.is_closed():
+            return False
+        try:
+            status = await self._session.execute(
+                "update workers set heartbeat_at = now_ms() where worker_id = $1", self.worker
+            )
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError):
+            logger.warning("the worker's session is lost", exc_info=True)
+            return False
+        return str(status) == "UPDATE 1"
+
+    async def deregister(self) -> None:
+        session, self._session = self._session, None
+        if session is not None and not session.is_closed():
+            await session.execute("delete from workers where worker_id = $1", self.worker)
+            await session.close(timeout=5)
+
+    async def close(self) -> None:
+        await self._commands.close()
+        await self._claims.close()
+        await super().close()
+
+    async def reap_workers(self) -> int:
+        """Free the runs of dead and superseded workers; how many workers that were."""
+        rows = await self._claims.call(
+            lambda connection: connection.fetch("select worker_id, runs from reap_workers(now_ms() - $1)", STALE_MS)
+        )
+        for row in rows:
+            logger.warning("worker %s is gone; %d runs are free", row["worker_id"], row["runs"])
+        return len(rows)
+
+    async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]:
+        rows = await self._claims.call(
+            lambda connection: connection.fetch("select * from claim_runs($1, $2, $3)", worker, list(epochs), limit)
+        )
+        return [
+            ClaimedRun(
+                NamespaceId(str(row["namespace_id"])),
+                RunId(str(row["run_id"])),
+                Epoch(row["epoch"]),
+                row["owner_epoch"],
+                row["commands"],
+                Seq(row["delivered"]),
+                Seq(row["next_seq"]),
+            )
+            for row in rows
+        ]
+
+    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None:
+        await self._claims.call(
+            lambda connection: connection.execute(
+                "select release_runs($1, $2, $3)", worker, [ns for ns, _ in runs], [run for _, run in runs]
+            )
+        )
+
+    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[RunId]:
+        """Owned runs with events that were not delivered: what a lost hint leaves behind."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
+                "select run_id from runs where owner = $1 and last_event > delivered limit $2", worker, limit
+            )
+        return [RunId(str(row["run_id"])) for row in rows]
+
+    async def read_many(
+        self, runs: Sequence[tuple[NamespaceId, RunId, Seq]], limit: int
+    ) -> dict[RunId, list[StoredEntry]]:
+        """Up to `limit` entries after the given seq of each run, in order."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
+                UNDELIVERED_SQL, [r[0] for r in runs], [r[1] for r in runs], [r[2] for r in runs], limit
+            )
+        found: dict[RunId, list[StoredEntry]] = {}
+        for row in rows:
+            found.setdefault(RunId(str(row["run"])), []).append(entry_of(row))
+        return found
+
+    async def append_commands(self, append: CommandAppend) -> CommandVerdict:
+        """Append what the owner's activations did; concurrent runs share a commit.
+
+        Errors: Unavailable when the database was lost: the run must then be dropped from memory and
+        loaded again, for its commands may or may not be recorded.
+        """
+        return await self.command_batcher.put(append)
+
+    async def _commit_commands(self, batch: Sequence[CommandAppend]) -> list[CommandVerdict]:
+        drafts = [draft for append in batch for draft in append.commands]
+        row = await self._commands.call(
+            lambda connection: connection.fetchrow(APPEND_SQL, *_run_columns(batch), *_command_columns(drafts))
+        )
+        at = TimeMs(row["at"])
+        return [
+            CommandVerdict(bool(appended), Seq(first or 0), Seq(after or 0), at)
+            for appended, first, after in zip(row["appended"], row["firsts"], row["nexts"], strict=True)
+        ]
+
+    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
+        """Stop executing the run until an operator decides; its events are recorded all the same."""
+        async with acquired(self.pool) as connection:
+            await connection.execute(
+                "select quarantine_run($1, $2, $3, $4)", self.worker, namespace, run, orjson.dumps(report).decode()
+            )
+
+    async def unbegun_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> list[int]:
+        """Calls that may be withdrawn: not begun, gated or deferred; `below`: only calls with a smaller number."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
+                "select n from pending where namespace_id = $1 and run_id = $2 and kind = 0"
+                " and (attempt = 0 or deferred) and ($3::int is null or n < $3) order by n",
+                namespace,
+                run,
+                below,
+            )
+        return [row["n"] for row in rows]
+
+    async def stop_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> None:
+        """Tell begun calls to stop; 30 s later the scheduler completes them with OutcomeUnknownError."""
+        async with acquired(self.pool) as connection:
+            await connection.execute(
+                "update pending set stopping = true, due = now_ms() + 30000, due_why = 2"
+                " where namespace_id = $1 and run_id = $2 and kind = 0 and attempt > 0 and not stopping"
+                " and ($3::int is null or n < $3)",
+                namespace,
+                run,
+                below,
+            )
+
+    async def count_calls(self, namespace: NamespaceId, run: RunId) -> int:
+        async with acquired(self.pool) as connection:
+            count: int = await connection.fetchval(
+                "select count(*) from pending where namespace_id = $1 and run_id = $2 and kind = 0", namespace, run
+            )
+            return count
+
+
+def _run_columns(batch: Sequence[CommandAppend]) -> list[object]:
+    return [
+        batch[0].worker,
+        [append.namespace for append in batch],
+        [append.run for append in batch],
+        [append.owner_epoch for append in batch],
+        [append.commands_before for append in batch],
+        [append.delivered for append in batch],
+        [append.cpu_us for append in batch],
+        [append.activations for append in batch],
+        [append.organization for append in batch],
+        [append.toolset for append in batch],
+        [append.progress for append in batch],
+        ["{" + ",".join(map(str, append.waits_done)) + "}" for append in batch],
+        [sum(draft.type == 2 for draft in append.commands) for append in batch],
+        [len(append.commands) for append in batch],
+    ]
+
+
+def _command_columns(drafts: Sequence[CommandDraft]) -> list[object]:
+    return [
+        [draft.type for draft in drafts],
+        [draft.cause for draft in drafts],
+        [draft.time for draft in drafts],
+        [draft.body for draft in drafts],
+        [draft.n for draft in drafts],
+        [draft.name for draft in drafts],
+        [draft.line for draft in drafts],
+        [draft.due for draft in drafts],
+        [draft.delay_ms for draft in drafts],
+        [draft.route for draft in drafts],
+        [draft.idempotent for draft in drafts],
+        [draft.gated for draft in drafts],
+        [draft.timeout_ms for draft in drafts],
+        [draft.claim_id for draft in drafts],
+        [draft.withdrawn for draft in drafts],
+    ]
