@@ -32,6 +32,10 @@ class EntryType(IntEnum):
     RUN_ABORTED = 17
 
 
+Text = bytes
+"""Canonical JSON in UTF-8."""
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A value that crossed the sandbox's wall, identified by its canonical JSON text (RFC 8785).
@@ -42,7 +46,7 @@ class Value:
 
     sha256: Sha256
     bytes: int
-    text: bytes | None
+    text: Text | None
     redacted: bool = False
 
 
