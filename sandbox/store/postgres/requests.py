@@ -1,0 +1,124 @@
+"""Questions of the control plane to the sandbox, as rows: asked, claimed by a worker, answered in the row."""
+
+import asyncio
+import contextlib
+import secrets
+import time
+import uuid
+from dataclasses import dataclass
+
+import asyncpg
+
+from sandbox.journal.errors import Unavailable
+from sandbox.journal.ids import NamespaceId, WorkerId
+from sandbox.store.hints import HintBus, Message
+from sandbox.store.postgres.connection import acquired
+
+POLL_S = 0.25
+IN_FLIGHT_MAX = 2
+"""Questions of one namespace that workers hold at the same time."""
+
+CLAIM_SQL = """with open as (
+    select s.id, s.namespace_id, s.created_at, row_number() over (partition by s.namespace_id order by s.created_at) as rank
+    from sandbox_requests s where s.answered_at is null and s.worker_id is null and s.deadline > now_ms()),
+  picked as (
+    select s.id from sandbox_requests s
+    where s.id in (select o.id from open o where o.rank + (select count(*) from sandbox_requests h
+        where h.namespace_id = o.namespace_id and h.worker_id is not null and h.answered_at is null
+        and h.deadline > now_ms()) <= $3 order by o.rank, o.created_at limit $2)
+    and s.worker_id is null for update skip locked)
+  update sandbox_requests s set worker_id = $1 from picked p where s.id = p.id
+  returning s.id, s.namespace_id, s.kind, s.payload"""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRequest:
+    id: str
+    namespace: NamespaceId
+    kind: str
+    payload: bytes
+
+
+class RequestDesk:
+    """Both sides of the desk: `ask` for the control plane, `claim` and `answer` for workers."""
+
+    def __init__(self, pool: asyncpg.Pool, hints: HintBus) -> None:
+        self._pool = pool
+        self._hints = hints
+        self._waiting: dict[str, asyncio.Event] = {}
+        hints.on_message(self._on_hint)
+
+    async def ask(self, namespace: NamespaceId, kind: str, payload: bytes, *, timeout_ms: int) -> bytes:
+        """The answer of whichever worker takes the question.
+
+        Errors: Unavailable when none answered within `timeout_ms`, or the worker could not.
+        """
+        question = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        answered = self._waiting[question] = asyncio.Event()
+        try:
+            async with acquired(self._pool) as connection:
+                await connection.execute(
+                    "insert into sandbox_requests (id, namespace_id, kind, payload, created_at, deadline)"
+                    " values ($1, $2, $3, $4, now_ms(), now_ms() + $5)",
+                    question,
+                    namespace,
+                    kind,
+                    payload,
+                    timeout_ms,
+                )
+            self._hints.send("worker", {"k": "request"})
+            return await self._await_answer(question, answered, kind, timeout_ms)
+        finally:
+            del self._waiting[question]
+
+    async def _await_answer(
+        self, question: str, answered: asyncio.Event, kind: str, timeout_ms: int
+    ) -> bytes:
+        give_up = time.monotonic() + timeout_ms / 1000
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(answered.wait(), POLL_S)
+            async with acquired(self._pool) as connection:
+                row = await connection.fetchrow(
+                    "delete from sandbox_requests where id = $1 and (answered_at is not null or $2)"
+                    " returning answer, failure, answered_at",
+                    question,
+                    time.monotonic() >= give_up,
+                )
+            if row is None:
+                continue
+            if row["failure"] is not None:
+                raise Unavailable(f"the sandbox could not {kind} the script: {row['failure']}")
+            if row["answered_at"] is None:
+                raise Unavailable(f"no worker answered a request to {kind} a script in {timeout_ms / 1000:g} s")
+            answer: bytes = row["answer"]
+            return answer
+
+    async def claim(self, worker: WorkerId, limit: int) -> list[SandboxRequest]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(CLAIM_SQL, worker, limit, IN_FLIGHT_MAX)
+        return [
+            SandboxRequest(str(row["id"]), NamespaceId(str(row["namespace_id"])), row["kind"], row["payload"])
+            for row in rows
+        ]
+
+    async def answer(self, question: str, answer: bytes | None, failure: str | None = None) -> None:
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "update sandbox_requests set answer = $2, failure = $3, answered_at = now_ms() where id = $1",
+                question,
+                answer,
+                failure,
+            )
+        self._hints.send("api", {"k": "answer", "id": question})
+
+    async def sweep(self) -> None:
+        """Delete what nobody waits for any more."""
+        async with acquired(self._pool) as connection:
+            await connection.execute("delete from sandbox_requests where deadline < now_ms() - 60000")
+
+    def _on_hint(self, message: Message) -> None:
+        if message.get("k") == "answer":
+            waiting = self._waiting.get(message.get("id", ""))
+            if waiting is not None:
+                waiting.set()
