@@ -1,0 +1,123 @@
+"""Who calls, and what they may do. Decisions here are pure; `service.py` finds the principal of a secret."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from sandbox.journal.entries import Actor
+from sandbox.journal.ids import Json, NamespaceId, OrganizationId, RunId
+from tenancy.errors import InsufficientScope, NotFound
+
+
+class Scope(StrEnum):
+    RUNS_READ = "runs:read"
+    RUNS_WRITE = "runs:write"
+    SIGNALS_WRITE = "signals:write"
+    APPROVALS_WRITE = "approvals:write"
+    TASKS_WORK = "tasks:work"
+    SCRIPTS_CHECK = "scripts:check"
+    MANAGE = "manage"
+
+
+KEY_SCOPES = tuple(Scope)
+TOKEN_SCOPES = tuple(scope for scope in Scope if scope is not Scope.MANAGE)
+"""What a token may be given; `manage` concerns the organization and is for keys only."""
+TOKEN_SCOPES_DEFAULT = (Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.SIGNALS_WRITE, Scope.SCRIPTS_CHECK)
+"""Without approvals and tasks: an agent must not approve its own calls or answer them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """What a token is limited to within its namespace; None: no limit of that kind."""
+
+    toolset: str | None = None
+    workflows: tuple[str, ...] | None = None
+    run: RunId | None = None
+    signals: tuple[str, ...] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        given: dict[str, Json] = {}
+        if self.toolset is not None:
+            given["toolset"] = self.toolset
+        if self.workflows is not None:
+            given["workflows"] = list(self.workflows)
+        if self.run is not None:
+            given["run"] = self.run
+        if self.signals is not None:
+            given["signals"] = list(self.signals)
+        return given
+
+    @classmethod
+    def from_json(cls, value: dict[str, Json]) -> "Narrow":
+        run = value.get("run")
+        toolset = value.get("toolset")
+        return cls(
+            toolset=None if toolset is None else str(toolset),
+            workflows=_texts(value.get("workflows")),
+            run=None if run is None else RunId(str(run)),
+            signals=_texts(value.get("signals")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRef:
+    """A namespace that the caller may use."""
+
+    id: NamespaceId
+    name: str
+    suspended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An authenticated caller. A key has no namespace of its own: it names one with each call."""
+
+    kind: Literal["key", "token"]
+    id: str
+    organization: OrganizationId
+    scopes: frozenset[str]
+    namespace: NamespaceRef | None = None
+    narrow: Narrow = field(default_factory=Narrow)
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(kind=self.kind, id=self.id)
+
+    def require(self, scope: Scope) -> None:
+        if scope in self.scopes:
+            return
+        whose = "API keys with the scope" if scope is Scope.MANAGE else "the scope"
+        raise InsufficientScope(
+            f"This call needs {whose} `{scope}`; this {self.kind} has: {' '.join(sorted(self.scopes)) or 'none'}."
+        )
+
+    def require_run(self, run: RunId) -> None:
+        """A token for one run does not learn whether others exist."""
+        if self.narrow.run is not None and self.narrow.run != run:
+            raise NotFound(f"There is no run {run} in this namespace.")
+
+    def require_start(self, *, toolset: str | None, workflow: str | None) -> None:
+        """Refuse to start what lies outside the token's narrowing."""
+        narrow = self.narrow
+        if narrow.run is not None:
+            raise InsufficientScope("This token is for one run and cannot start others.")
+        if narrow.workflows is not None and workflow not in narrow.workflows:
+            raise InsufficientScope(
+                f"This token may only start the workflows: {', '.join(narrow.workflows)}."
+            )
+        if narrow.toolset is not None and workflow is None and toolset != narrow.toolset:
+            raise InsufficientScope(f"This token may only use the toolset `{narrow.toolset}`.")
+
+    def require_toolset(self, name: str) -> None:
+        if self.narrow.toolset is not None and self.narrow.toolset != name:
+            raise InsufficientScope(f"This token may only use the toolset `{self.narrow.toolset}`.")
+
+    def require_signal(self, name: str) -> None:
+        if self.narrow.signals is not None and name not in self.narrow.signals:
+            raise InsufficientScope(
+                f"This token may only send the signals: {', '.join(self.narrow.signals) or 'none'}."
+            )
+
+
+def _texts(value: Json) -> tuple[str, ...] | None:
+    return tuple(str(item) for item in value) if isinstance(value, list) else None
