@@ -6,12 +6,10 @@ POLL_MAX_S. Every process binds `<role>-<id>.sock` in one folder; sending to a r
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import os
 import secrets
 import socket
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,15 +26,6 @@ PEERS_FRESH_S = 0.5
 PATH_MAX = 100
 
 Message = dict[str, Any]
-
-
-def hints_folder(data: Path) -> Path:
-    """Where the sockets of one deployment on this host are: in its data folder, or in a short private one."""
-    folder = data.resolve() / "hints"
-    if len(str(folder)) + 40 <= PATH_MAX:
-        return folder
-    digest = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"rewind-{os.getuid()}-{digest}"
 
 
 class HintBus:
