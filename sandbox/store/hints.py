@@ -7,7 +7,6 @@ POLL_MAX_S. Every process binds `<role>-<id>.sock` in one folder; sending to a r
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 import socket
 import time
@@ -23,7 +22,6 @@ POLL_MAX_S = 1.0
 DATAGRAM_MAX = 64 * 1024
 BUFFER_BYTES = 4 * 1024 * 1024
 PEERS_FRESH_S = 0.5
-PATH_MAX = 100
 
 Message = dict[str, Any]
 
@@ -41,16 +39,14 @@ class HintBus:
 
     def start(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = str(self._folder / self.address)
-        if len(path) > PATH_MAX:
-            raise ValueError(f"the folder for hints has too long a path: {self._folder}; set REWIND_DATA to a shorter one")
+        path = self._folder / self.address
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         receiver.setblocking(False)
         for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             receiver.setsockopt(socket.SOL_SOCKET, option, BUFFER_BYTES)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-        receiver.bind(path)
+            path.unlink()
+        receiver.bind(str(path))
         self._socket = receiver
         asyncio.get_running_loop().add_reader(receiver.fileno(), self._receive)
 
@@ -60,7 +56,7 @@ class HintBus:
             self._socket.close()
             self._socket = None
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._folder / self.address)
+                (self._folder / self.address).unlink()
 
     def on_message(self, handler: Callable[[Message], None]) -> None:
         self._handlers.append(handler)
@@ -82,7 +78,7 @@ class HintBus:
         except (ConnectionRefusedError, FileNotFoundError):
             # The process was killed and its socket file is left: nobody binds that name again.
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._folder / address)
+                (self._folder / address).unlink()
             self._peers_at.clear()
         except BlockingIOError:
             logger.debug("a hint to %s is dropped: its queue is full", address)
@@ -91,7 +87,7 @@ class HintBus:
         now = time.monotonic()
         if now - self._peers_at.get(role, -PEERS_FRESH_S) >= PEERS_FRESH_S:
             try:
-                names = os.listdir(self._folder)
+                names = [path.name for path in self._folder.iterdir()]
             except FileNotFoundError:
                 names = []
             self._peers[role] = [name for name in names if name.startswith(role + "-")]

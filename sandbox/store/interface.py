@@ -13,6 +13,9 @@ from typing import Protocol
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunId, Seq, TimeMs, WorkerId
 
+FROM_START = Seq(-1)
+BEFORE_ALL = TimeMs(0)
+
 
 class RunStatus(IntEnum):
     """Stored code of a run's status; the wire name is the member's name in lower case."""
@@ -71,7 +74,7 @@ class EventAppend:
     n: int = 0
     signal_id: str | None = None
     attempt: int | None = None
-    not_before: TimeMs = TimeMs(0)
+    not_before: TimeMs = BEFORE_ALL
     """The entry's time is at least this: `fire_at` of a timer."""
 
 
@@ -292,7 +295,7 @@ class JournalStore(Protocol):
     async def start_run(self, request: StartRun) -> StartVerdict: ...
     async def append_event(self, event: EventAppend) -> EventVerdict: ...
     async def read_entries(
-        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500
     ) -> list[StoredEntry]: ...
     async def get_run(self, namespace: NamespaceId, run: RunId) -> RunRecord | None: ...
 
@@ -304,5 +307,5 @@ class OwnerStore(Protocol):
     async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None: ...
     async def read_entries(
-        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500
     ) -> list[StoredEntry]: ...

@@ -9,8 +9,9 @@ import contextlib
 from collections import defaultdict
 from collections.abc import Iterator
 
-from sandbox.journal.ids import OrganizationId, RunId
+from sandbox.journal.ids import RunId
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message
+from sandbox.store.interface import TaskFilter
 
 
 class Watch:
@@ -35,47 +36,52 @@ class Watch:
 class Wakeups:
     def __init__(self, hints: HintBus) -> None:
         self._runs: dict[str, list[Watch]] = defaultdict(list)
-        self._tasks: dict[str, list[Watch]] = defaultdict(list)
+        self._tasks: dict[str, list[tuple[TaskFilter, Watch]]] = defaultdict(list)
         hints.on_message(self._on_hint)
 
     @contextlib.contextmanager
     def watch_run(self, run: RunId) -> Iterator[Watch]:
         """Woken when the run's journal grew or its status changed."""
-        with self._watch(self._runs, run) as watch:
-            yield watch
-
-    @contextlib.contextmanager
-    def watch_tasks(self, organization: OrganizationId) -> Iterator[Watch]:
-        """Woken when a call of the organization was offered. Waiters are woken one per offered call."""
-        with self._watch(self._tasks, organization) as watch:
-            yield watch
-
-    @contextlib.contextmanager
-    def _watch(self, table: dict[str, list[Watch]], key: str) -> Iterator[Watch]:
         watch = Watch()
-        table[key].append(watch)
+        self._runs[run].append(watch)
         try:
             yield watch
         finally:
-            table[key].remove(watch)
-            if not table[key]:
-                del table[key]
+            self._runs[run].remove(watch)
+            if not self._runs[run]:
+                del self._runs[run]
+
+    @contextlib.contextmanager
+    def watch_tasks(self, wanted: TaskFilter) -> Iterator[Watch]:
+        """Woken when a call that the filter lets through was offered: one waiter for each call."""
+        pair = (wanted, Watch())
+        self._tasks[wanted.organization].append(pair)
+        try:
+            yield pair[1]
+        finally:
+            self._tasks[wanted.organization].remove(pair)
+            if not self._tasks[wanted.organization]:
+                del self._tasks[wanted.organization]
 
     def wake_run(self, run: RunId) -> None:
         for watch in self._runs.get(run, ()):
             watch.wake()
 
-    def wake_tasks(self, organization: str, count: int) -> None:
-        for watch in self._tasks.get(organization, ()):
-            if count <= 0:
-                return
-            if not watch.woken:
+    def wake_task(self, organization: str, namespace: str, toolset: str | None, tool: str) -> None:
+        for wanted, watch in self._tasks.get(organization, ()):
+            if (
+                not watch.woken
+                and wanted.namespace in {None, namespace}
+                and wanted.toolset in {None, toolset}
+                and (wanted.tools is None or tool in wanted.tools)
+            ):
                 watch.wake()
-                count -= 1
+                return
 
     def _on_hint(self, message: Message) -> None:
         kind = message.get("k")
         if kind == "run":
-            self.wake_run(RunId(message.get("run", "")))
+            self.wake_run(RunId(message["run"]))
         elif kind == "tasks":
-            self.wake_tasks(message.get("organization", ""), int(message.get("count", 1)))
+            for tool in message["tools"]:
+                self.wake_task(message["organization"], message["namespace"], message["toolset"], tool)

@@ -7,6 +7,7 @@ import orjson
 
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import (
+    FROM_START,
     EventAppend,
     EventOutcome,
     EventVerdict,
@@ -23,7 +24,9 @@ from sandbox.store.postgres.tasks import Tasks
 
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
-START_SQL = "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
+START_SQL = (
+    "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
+)
 
 
 class PostgresEdge(Reads, Tasks, Scripts):
@@ -96,7 +99,7 @@ class PostgresEdge(Reads, Tasks, Scripts):
         return verdicts
 
     async def read_entries(
-        self, namespace: NamespaceId, run: RunId, *, after: Seq = Seq(-1), limit: int = 500
+        self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500
     ) -> list[StoredEntry]:
         return await self._read_entries(namespace, run, after, limit)
 

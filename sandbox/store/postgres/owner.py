@@ -4,7 +4,6 @@ A worker lives as long as the session that holds its advisory lock: kill -9 clos
 the lock, and anyone may give its runs to others at once.
 """
 
-import asyncio
 import logging
 import secrets
 import socket
@@ -31,7 +30,9 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_S = 2.0
 STALE_MS = 10_000
 """A worker not heard of for so long is superseded, though its lock may be held (a paused process)."""
-APPEND_SQL = "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
+APPEND_SQL = (
+    "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
+)
 # Undelivered events of several runs in one look-up per run; `limit` keeps the generic plan flat.
 UNDELIVERED_SQL = f"""select q.run, e.* from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, after)
   cross join lateral (select {ENTRY_COLUMNS} from entries e
@@ -81,7 +82,7 @@ class PostgresOwner(PostgresEdge):
             status = await self._session.execute(
                 "update workers set heartbeat_at = now_ms() where worker_id = $1", self.worker
             )
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError):
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             logger.warning("the worker's session is lost", exc_info=True)
             return False
         return str(status) == "UPDATE 1"
@@ -100,7 +101,9 @@ class PostgresOwner(PostgresEdge):
     async def reap_workers(self) -> int:
         """Free the runs of dead and superseded workers; how many workers that were."""
         rows = await self._claims.call(
-            lambda connection: connection.fetch("select worker_id, runs from reap_workers(now_ms() - $1)", STALE_MS)
+            lambda connection: connection.fetch(
+                "select worker_id, runs from reap_workers(now_ms() - $1)", STALE_MS
+            )
         )
         for row in rows:
             logger.warning("worker %s is gone; %d runs are free", row["worker_id"], row["runs"])
@@ -108,7 +111,9 @@ class PostgresOwner(PostgresEdge):
 
     async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]:
         rows = await self._claims.call(
-            lambda connection: connection.fetch("select * from claim_runs($1, $2, $3)", worker, list(epochs), limit)
+            lambda connection: connection.fetch(
+                "select * from claim_runs($1, $2, $3)", worker, list(epochs), limit
+            )
         )
         return [
             ClaimedRun(
@@ -162,7 +167,9 @@ class PostgresOwner(PostgresEdge):
     async def _commit_commands(self, batch: Sequence[CommandAppend]) -> list[CommandVerdict]:
         drafts = [draft for append in batch for draft in append.commands]
         row = await self._commands.call(
-            lambda connection: connection.fetchrow(APPEND_SQL, *_run_columns(batch), *_command_columns(drafts))
+            lambda connection: connection.fetchrow(
+                APPEND_SQL, *_run_columns(batch), *_command_columns(drafts)
+            )
         )
         at = TimeMs(row["at"])
         return [
@@ -174,7 +181,11 @@ class PostgresOwner(PostgresEdge):
         """Stop executing the run until an operator decides; its events are recorded all the same."""
         async with acquired(self.pool) as connection:
             await connection.execute(
-                "select quarantine_run($1, $2, $3, $4)", self.worker, namespace, run, orjson.dumps(report).decode()
+                "select quarantine_run($1, $2, $3, $4)",
+                self.worker,
+                namespace,
+                run,
+                orjson.dumps(report).decode(),
             )
 
     async def unbegun_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> list[int]:
@@ -204,7 +215,9 @@ class PostgresOwner(PostgresEdge):
     async def count_calls(self, namespace: NamespaceId, run: RunId) -> int:
         async with acquired(self.pool) as connection:
             count: int = await connection.fetchval(
-                "select count(*) from pending where namespace_id = $1 and run_id = $2 and kind = 0", namespace, run
+                "select count(*) from pending where namespace_id = $1 and run_id = $2 and kind = 0",
+                namespace,
+                run,
             )
             return count
 

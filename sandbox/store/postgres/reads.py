@@ -77,10 +77,10 @@ class Reads:
             return await _with_pending(connection, rows)
 
     async def find_entry(
-        self, namespace: NamespaceId, run: RunId, type: EntryType, n: int | None = None
+        self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None = None
     ) -> StoredEntry | None:
         """The last entry of that type, or the one about call, timer or wait `n`."""
-        number = {EntryType.TOOL_CALL_COMPLETED: "call", EntryType.SCHEDULE_TOOL_CALL: "call"}.get(type)
+        number = {EntryType.TOOL_CALL_COMPLETED: "call", EntryType.SCHEDULE_TOOL_CALL: "call"}.get(entry_type)
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
                 f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and type = $3"
@@ -88,7 +88,7 @@ class Reads:
                 " order by seq desc limit 1",
                 namespace,
                 run,
-                type,
+                entry_type,
                 None if n is None else number,
                 n,
             )

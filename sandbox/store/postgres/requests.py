@@ -90,7 +90,9 @@ class RequestDesk:
             if row["failure"] is not None:
                 raise Unavailable(f"the sandbox could not {kind} the script: {row['failure']}")
             if row["answered_at"] is None:
-                raise Unavailable(f"no worker answered a request to {kind} a script in {timeout_ms / 1000:g} s")
+                raise Unavailable(
+                    f"no worker answered a request to {kind} a script in {timeout_ms / 1000:g} s"
+                )
             answer: bytes = row["answer"]
             return answer
 

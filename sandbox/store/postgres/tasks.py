@@ -18,9 +18,7 @@ TaskKey = tuple[NamespaceId, RunId, int, int]
 class Tasks:
     pool: asyncpg.Pool
 
-    async def claim_tasks(
-        self, filter: TaskFilter, claim_id: str, limit: int, lease_ms: int
-    ) -> list[Task]:
+    async def claim_tasks(self, wanted: TaskFilter, claim_id: str, limit: int, lease_ms: int) -> list[Task]:
         """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again.
 
         The lease is durable before this returns: the call has begun.
@@ -28,10 +26,10 @@ class Tasks:
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
                 "select * from claim_tasks($1, $2, $3, $4, $5, $6, $7)",
-                filter.organization,
-                filter.namespace,
-                filter.toolset,
-                None if filter.tools is None else list(filter.tools),
+                wanted.organization,
+                wanted.namespace,
+                wanted.toolset,
+                None if wanted.tools is None else list(wanted.tools),
                 claim_id,
                 limit,
                 lease_ms,
@@ -57,12 +55,12 @@ class Tasks:
         self, tasks: Sequence[TaskKey], lease_ms: int
     ) -> list[tuple[TimeMs | None, bool]]:
         """For each task its new lease and whether it is told to stop; None: settled or superseded."""
-        rows = await self._each("select lease_until, stopping from heartbeat_tasks($1,$2,$3,$4,$5)", tasks, lease_ms)
+        rows = await self._each(
+            "select lease_until, stopping from heartbeat_tasks($1,$2,$3,$4,$5)", tasks, lease_ms
+        )
         return [(row["lease_until"], bool(row["stopping"])) for row in rows]
 
-    async def defer_tasks(
-        self, tasks: Sequence[TaskKey], expires_ms: Sequence[int | None]
-    ) -> list[bool]:
+    async def defer_tasks(self, tasks: Sequence[TaskKey], expires_ms: Sequence[int | None]) -> list[bool]:
         rows = await self._each("select ok from defer_tasks($1,$2,$3,$4,$5)", tasks, list(expires_ms))
         return [row["ok"] for row in rows]
 
