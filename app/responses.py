@@ -1,0 +1,36 @@
+"""Answers as JSON bytes. Texts of values are spliced in as they are stored, never parsed."""
+
+import datetime as dt
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from sandbox.journal.ids import TimeMs
+
+
+def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status_code=status, media_type="application/json", headers=headers)
+
+
+def spliced(text: bytes) -> orjson.Fragment:
+    """A JSON text to be put into an answer without parsing it."""
+    return orjson.Fragment(text)
+
+
+def iso(at: TimeMs | int | None) -> str | None:
+    """ISO 8601 in UTC with ms."""
+    if at is None:
+        return None
+    moment = dt.datetime.fromtimestamp(at // 1000, dt.UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
+
+
+def time_ms(text: str) -> TimeMs:
+    """Read a time of a request: ISO 8601 with a zone, or ms since 1970. ValueError otherwise."""
+    if text.isascii() and text.isdecimal() and len(text) <= 15:
+        return TimeMs(int(text))
+    moment = dt.datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("A time needs its zone, such as Z.")
+    return TimeMs(int(moment.timestamp() * 1000))

@@ -1,0 +1,106 @@
+"""JSON Schemas of tools: checked when a toolset is pinned, used to validate what tools return.
+
+Schemas come from customers: nothing is ever fetched for them, and patterns run on engines whose work is
+bounded, so that no schema can stall a process that serves others.
+"""
+
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import FancyRegexOptions, RegexOptions
+
+from sandbox.journal.canonical import path_text
+
+BACKTRACK_MAX = 100_000
+DIALECTS = {
+    "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+    "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+}
+_ERRORS_MAX = 5
+
+
+class SchemaError(ValueError):
+    """The schema is none; `path` is where."""
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+        self.message = message
+
+
+def check_schema(schema: Any) -> list[str]:
+    """Return warnings about a schema that can be used.
+
+    Errors: SchemaError when it is no JSON Schema, or of a dialect that is not supported.
+    """
+    if not isinstance(schema, dict):
+        raise SchemaError("", "a JSON Schema here is an object")
+    problem: SchemaError | None = None
+    for dialect in _dialects(schema):
+        meta = {"$schema": dialect} | {key: value for key, value in schema.items() if key != "$schema"}
+        try:
+            jsonschema_rs.meta.validate(meta)
+        except jsonschema_rs.ValidationError as error:
+            problem = problem or SchemaError(path_text(tuple(error.instance_path)), _short(error.message))
+        else:
+            problem = None
+            break
+    if problem is not None:
+        raise problem
+    try:
+        _build(schema)
+    except ValueError as error:
+        return [f"Values are not checked against this schema: {_short(str(error))}"]
+    return []
+
+
+class ResultValidator:
+    """Validates against one pinned schema; a schema that cannot be used accepts everything."""
+
+    def __init__(self, schema: Any) -> None:
+        self._validator: Any = None
+        if isinstance(schema, dict):
+            try:
+                self._validator = _build(schema)
+            except ValueError:
+                self._validator = None  # said in the warnings when the toolset was pinned
+
+    def problem(self, value: Any) -> str | None:
+        """Say what is wrong with the value, by path; None when it is valid."""
+        if self._validator is None or self._validator.is_valid(value):
+            return None
+        found = []
+        for error in self._validator.iter_errors(value):
+            path = path_text(tuple(error.instance_path))
+            found.append(f"{path}: {_short(error.message)}" if path else _short(error.message))
+            if len(found) == _ERRORS_MAX:
+                break
+        return "; ".join(found) or "the value does not match the schema"
+
+
+def _dialects(schema: dict[str, Any]) -> list[str]:
+    """Dialects to be tried; a schema that names none may be written in either."""
+    named = schema.get("$schema")
+    if named is None:
+        return list(DIALECTS)
+    dialect = named.removesuffix("#") if isinstance(named, str) else ""
+    if dialect not in DIALECTS:
+        raise SchemaError("$schema", "JSON Schema 2020-12 and draft-07 are supported")
+    return [dialect]
+
+
+def _build(schema: dict[str, Any]) -> Any:
+    """Prefer the engine that is linear in its input; look-arounds and back-references need the other one."""
+    first: ValueError | None = None
+    for dialect in _dialects(schema):
+        for options in (RegexOptions(), FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)):
+            try:
+                return DIALECTS[dialect](schema, offline=True, pattern_options=options)
+            except ValueError as error:
+                first = first or error
+    raise first or ValueError("no dialect fits")
+
+
+def _short(message: str) -> str:
+    line = message.partition("\n")[0]
+    return line if len(line) <= 300 else line[:300] + "…"

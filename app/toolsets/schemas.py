@@ -1,0 +1,70 @@
+"""Bodies and answers of `/v1/toolsets`."""
+
+from typing import Any
+
+from pydantic import Field
+
+from app.durations import DurationMs
+from app.schemas import Answer, Body, Text
+
+
+class RetryBody(Body):
+    attempts: int = Field(ge=1, le=100, description="Attempts in all, the first included.")
+    backoff: DurationMs = Field(default=1_000, description="Before the second attempt; doubled each time.")
+    max: DurationMs = Field(default=300_000, description="The longest back-off.")
+
+
+class ToolBody(Body):
+    name: str = Field(description="`name` or `group.name`.", examples=["github.list_issues"])
+    description: Text = Field(max_length=16_384)
+    input_schema: Any = Field(
+        description="JSON Schema (2020-12 or draft-07) of the arguments.",
+        json_schema_extra={"type": "object"},
+    )
+    output_schema: Any = Field(
+        default=None, description="JSON Schema of the result.", json_schema_extra={"type": "object"}
+    )
+    approval: Any = Field(
+        default=None,
+        description="true, or an object with `expires`: each call waits for an approval.",
+        json_schema_extra={"anyOf": [{"const": True}, {"type": "object"}]},
+    )
+    idempotent: bool = Field(default=False, description="A call may be sent again when its outcome is lost.")
+    retry: RetryBody | None = None
+    timeout: DurationMs | None = Field(default=None, description="Of a call, counted from its first claim.")
+    queue_timeout: Any = None
+    concurrency: Any = None
+    rate: Any = None
+
+
+class ToolsetBody(Body):
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", examples=["support"])
+    tools: list[ToolBody] = Field(default_factory=list, max_length=1_000)
+    mcp: Any = None
+    http: Any = None
+    workflows: Any = None
+    secrets: Any = None
+
+
+class ToolView(Answer):
+    name: str = Field(description="What the tool is called in scripts.")
+    original: str = Field(description="What the tool is called by its owner.")
+    kind: str = Field(examples=["host"])
+    approval: Any
+    idempotent: bool
+    description: str
+    input_schema: dict[str, Any]
+    output_schema: dict[str, Any] | None = None
+
+
+class ToolsetView(Answer):
+    id: str
+    name: str
+    digest: str = Field(examples=["sha256:…"])
+    tools: list[ToolView]
+    warnings: list[str]
+
+
+class ToolsetPage(Answer):
+    data: list[ToolsetView]
+    next: str | None

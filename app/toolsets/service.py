@@ -1,0 +1,122 @@
+"""Toolsets of an organization: pinned versions, and which of them `latest` is."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.errors import UnknownToolset
+from app.toolsets.definition import Definition, PinnedTool, pin, tool_view, tools_of
+from app.toolsets.repository import ToolsetRepository
+from app.toolsets.schemas import ToolsetBody
+from sandbox.journal.ids import Digest, OrganizationId
+from tenancy.errors import IdempotencyConflict, NotFound
+from tenancy.ids import new_id
+from tenancy.principals import Principal
+
+ROUTE = "POST /v1/toolsets"
+CACHE_MAX = 1_000
+REFERENCE = re.compile(r"([a-z][a-z0-9_-]{0,63})(?:@(sha256:[0-9a-f]{64}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetRef:
+    """A toolset at a version."""
+
+    name: str
+    digest: Digest
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}@{self.digest}"
+
+
+class Toolsets:
+    def __init__(self, repository: ToolsetRepository) -> None:
+        self._repository = repository
+        self._tools: dict[tuple[OrganizationId, str, str], dict[str, PinnedTool]] = {}
+
+    async def put(
+        self, principal: Principal, body: ToolsetBody, *, key: str | None, request_sha256: bytes
+    ) -> tuple[Definition, bool, bool]:
+        """Pin what the body declares; answer the view, whether it changed anything, whether it is a replay."""
+        pinned = pin(body)
+        changed, before = await self._repository.put(
+            principal.organization,
+            name=body.name,
+            digest=pinned.digest,
+            definition=pinned.definition,
+            new_id=new_id,
+            idempotency=None if key is None else (ROUTE, key, request_sha256),
+        )
+        if before is not None and before["request_sha256"] != request_sha256:
+            raise IdempotencyConflict("This Idempotency-Key was used for another toolset.")
+        row = await self._repository.find(
+            principal.organization, body.name, None if before is not None else pinned.digest
+        )
+        if row is None:
+            raise NotFound(f"The toolset {body.name!r} was deleted.")
+        return toolset_view(row, pinned.warnings), changed, before is not None
+
+    async def get(self, principal: Principal, reference: str) -> Definition:
+        found = REFERENCE.fullmatch(reference)
+        row = None
+        if found is not None:
+            principal.require_toolset(found[1])
+            row = await self._repository.find(principal.organization, found[1], found[2])
+        if row is None:
+            raise NotFound(f"There is no toolset {reference!r}.")
+        return toolset_view(row, [])
+
+    async def page(self, principal: Principal, *, before: str | None, limit: int) -> list[Definition]:
+        rows = await self._repository.page(
+            principal.organization, name=principal.narrow.toolset, before=before, limit=limit
+        )
+        return [toolset_view(row, []) for row in rows]
+
+    async def delete(self, principal: Principal, name: str) -> None:
+        if not await self._repository.delete(principal.organization, name):
+            raise NotFound(f"There is no toolset {name!r}.")
+
+    async def resolve(self, organization: OrganizationId, reference: str) -> ToolsetRef:
+        """Fix the version that a new run gets. UnknownToolset when there is none."""
+        found = REFERENCE.fullmatch(reference)
+        digest = None
+        if found is not None and found[2] is None:
+            digest = await self._repository.latest_digest(organization, found[1])
+        elif found is not None:
+            row = await self._repository.find(organization, found[1], found[2])
+            digest = None if row is None else row["digest"]
+        if found is None or digest is None:
+            raise UnknownToolset(
+                f"There is no toolset {reference!r}: name one as `name` or `name@sha256:…`, "
+                "or register it with POST /v1/toolsets."
+            )
+        return ToolsetRef(found[1], Digest(digest))
+
+    async def tools(self, organization: OrganizationId, toolset: ToolsetRef) -> dict[str, PinnedTool]:
+        """The pinned tools by their names in scripts; cached, since versions never change."""
+        key = (organization, toolset.name, toolset.digest)
+        known = self._tools.get(key)
+        if known is None:
+            definition = await self._repository.find_definition(*key)
+            known = {} if definition is None else tools_of(definition)
+            if len(self._tools) >= CACHE_MAX:
+                self._tools.clear()
+            self._tools[key] = known
+        return known
+
+    async def script_names(self, organization: OrganizationId, originals: list[str]) -> list[tuple[str, str]]:
+        return await self._repository.script_names(organization, originals)
+
+
+def toolset_view(row: Any, warnings: list[str]) -> Definition:
+    definition = orjson.loads(row["definition"])
+    return {
+        "id": str(row["id"]),
+        "name": row["name"],
+        "digest": row["digest"],
+        "tools": [tool_view(tool) for tool in definition["tools"]],
+        "warnings": warnings,
+    }
