@@ -8,7 +8,7 @@ may try again (events: their guard makes a repeat harmless; commands: reload the
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunId, Seq, TimeMs, WorkerId
@@ -178,6 +178,23 @@ class ClaimedRun:
     commands: int
     delivered: Seq
     next_seq: Seq
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run's owner needs beside its journal."""
+
+    namespace: NamespaceId
+    namespace_name: str
+    organization: OrganizationId
+    run: RunId
+    epoch: Epoch
+    script: Digest
+    compiled: dict[str, Any]
+    """What the epoch's stripper made of the script."""
+    toolset: str | None
+    tools: tuple[dict[str, Any], ...]
+    """The pinned tools of the run's toolset version, as they were registered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,18 +12,29 @@ from collections.abc import Sequence
 import asyncpg
 import orjson
 
-from sandbox.journal.ids import Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
+from sandbox.journal.ids import (
+    Digest,
+    Epoch,
+    Json,
+    NamespaceId,
+    OrganizationId,
+    RunId,
+    Seq,
+    TimeMs,
+    WorkerId,
+)
 from sandbox.store.interface import (
     ClaimedRun,
     CommandAppend,
     CommandDraft,
     CommandVerdict,
+    RunFacts,
     StoredEntry,
 )
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect, create_pool
 from sandbox.store.postgres.edge import PostgresEdge
-from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
+from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of, json_of
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +44,14 @@ STALE_MS = 10_000
 APPEND_SQL = (
     "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
 )
+FACTS_SQL = """select r.epoch, s.name, f.organization_id, f.script, f.toolset, c.compiled, t.definition
+  from runs r
+  join run_facts f on f.namespace_id = r.namespace_id and f.run_id = r.run_id
+  join namespaces s on s.id = r.namespace_id
+  join compiled_scripts c on c.namespace_id = r.namespace_id and c.digest = f.script and c.epoch = r.epoch
+  left join toolset_versions t
+    on t.organization_id = f.organization_id and t.name = f.toolset and t.digest = f.toolset_digest
+  where r.namespace_id = $1 and r.run_id = $2 and (f.toolset is null or t.digest is not null)"""
 # Undelivered events of several runs in one look-up per run; `limit` keeps the generic plan flat.
 UNDELIVERED_SQL = f"""select q.run, e.* from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, after)
   cross join lateral (select {ENTRY_COLUMNS} from entries e
@@ -188,17 +207,42 @@ class PostgresOwner(PostgresEdge):
                 orjson.dumps(report).decode(),
             )
 
-    async def unbegun_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> list[int]:
-        """Calls that may be withdrawn: not begun, gated or deferred; `below`: only calls with a smaller number."""
+    async def load_facts(self, namespace: NamespaceId, run: RunId) -> RunFacts | None:
+        """None when the run, its script or its toolset version is gone."""
+        async with acquired(self.pool) as connection:
+            row = await connection.fetchrow(FACTS_SQL, namespace, run)
+        if row is None:
+            return None
+        definition = json_of(row["definition"]) or {}
+        return RunFacts(
+            namespace=namespace,
+            namespace_name=row["name"],
+            organization=OrganizationId(str(row["organization_id"])),
+            run=run,
+            epoch=Epoch(row["epoch"]),
+            script=Digest(row["script"]),
+            compiled=json_of(row["compiled"]),
+            toolset=row["toolset"],
+            tools=tuple(definition.get("tools", ())),
+        )
+
+    async def unbegun_calls(
+        self, namespace: NamespaceId, run: RunId, *, below: int | None, deferred: bool
+    ) -> list[tuple[int, int]]:
+        """(call, attempt) of what may be withdrawn: not begun and, if `deferred`, those put off to later.
+
+        `below`: only calls with a smaller number.
+        """
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
-                "select n from pending where namespace_id = $1 and run_id = $2 and kind = 0"
-                " and (attempt = 0 or deferred) and ($3::int is null or n < $3) order by n",
+                "select n, attempt from pending where namespace_id = $1 and run_id = $2 and kind = 0"
+                " and (attempt = 0 or (deferred and $4)) and ($3::int is null or n < $3) order by n",
                 namespace,
                 run,
                 below,
+                deferred,
             )
-        return [row["n"] for row in rows]
+        return [(row["n"], row["attempt"]) for row in rows]
 
     async def stop_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> None:
         """Tell begun calls to stop; 30 s later the scheduler completes them with OutcomeUnknownError."""

@@ -1,0 +1,340 @@
+"""One run in the hands of its owner: loaded, replayed, activated, until it waits for something.
+
+The journal is the only source of truth: whatever happens here in memory, dropping the object and loading
+the run again leads to the same state. Live events and recorded ones enter the isolate through one call.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sandbox.activation.drafts import Emission, PinnedTool, emission_of
+from sandbox.activation.ending import Settlement, withdraw
+from sandbox.activation.inbox import Inbox
+from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
+from sandbox.activation.setup import pinned_tools
+from sandbox.activation.values import deliverable, store_big_values
+from sandbox.isolate.api import Delivery, IsolateHandle, LimitExceeded, RunSetup, ToolName
+from sandbox.journal.codec import decode_body, encode_body
+from sandbox.journal.entries import (
+    DELIVERED_TYPES,
+    CancelRequested,
+    EntryType,
+    RunStarted,
+)
+from sandbox.journal.errors import ImpossibleEntry
+from sandbox.journal.ids import RunId, Seq
+from sandbox.journal.replay import Cursor
+from sandbox.store.interface import (
+    ClaimedRun,
+    CommandAppend,
+    CommandDraft,
+    EventAppend,
+    Guard,
+    RunFacts,
+    StoredEntry,
+)
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1024 * 1024
+"""History crosses into the sandbox in chunks of about this size."""
+CHAIN_MAX = 256
+"""Events delivered in one go; then other runs have their turn."""
+PAGE = 2_000
+SURVIVED_CPU_FACTOR = 4
+"""An event that was survived before gets more time on replay: it must never become an abort."""
+
+
+class LostRunError(Exception):
+    """Another worker owns the run, or it has ended: forget it. Nothing of it was recorded here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What an append did, for those who should look: the calls that were offered, and whether the run ended."""
+
+    run: "LiveRun"
+    drafts: Sequence[CommandDraft]
+    ended: bool
+
+
+class LiveRun:
+    def __init__(self, claimed: ClaimedRun, *, store: OwnedRuns, blobs: Blobs, isolates: Isolates) -> None:
+        self.namespace = claimed.namespace
+        self.run: RunId = claimed.run
+        self.epoch = claimed.epoch
+        self.owner_epoch = claimed.owner_epoch
+        self.commands = claimed.commands
+        self.delivered: Seq = claimed.delivered
+        self.inbox = Inbox(Seq(0))
+        self.inbox.known_length(claimed.next_seq)
+        self.facts: RunFacts | None = None
+        self.ended = False
+        self._store = store
+        self._blobs = blobs
+        self._isolates = isolates
+        self._isolate: IsolateHandle | None = None
+        self._settlement: Settlement | None = None
+        self._tools: dict[str, PinnedTool] = {}
+        self._source: str | None = None
+        self._stage = "running"
+        self._chain = CHAIN_MAX
+        self._unreported = _Report()
+        self._cancel_seq: Seq | None = None
+        self._first_cleanup_call: int | None = None
+
+    @property
+    def loaded(self) -> bool:
+        return self._isolate is not None or self._settlement is not None
+
+    @property
+    def has_report(self) -> bool:
+        return self._unreported.activations > 0
+
+    async def advance(self) -> Committed | None:
+        """Do the next piece of work: load, or deliver up to CHAIN_MAX events and append what they did.
+
+        None: the run waits. Errors: LostRunError; Divergence and ImpossibleEntry (quarantine); Unavailable
+        and ChildDied (drop and load again).
+        """
+        if not self.loaded:
+            await self._load()
+        events = self.inbox.take(self._chain)
+        if not events and self.inbox.gap:
+            after = Seq(self.inbox.position - 1)
+            self.inbox.offer_all(
+                await self._store.read_entries(self.namespace, self.run, after=after, limit=CHAIN_MAX)
+            )
+            events = self.inbox.take(self._chain)
+        if self._settlement is not None:
+            return await self._settle() if events or not self._settlement.begun else None
+        if not events:
+            return None
+        return await self._deliver(events)
+
+    async def close(self) -> None:
+        isolate, self._isolate = self._isolate, None
+        if isolate is not None:
+            await isolate.close()
+
+    async def report(self) -> None:
+        """Record what the last activations used when they emitted nothing; also that they were survived."""
+        if self.has_report and not self.ended:
+            await self._append([], ended=False)
+
+    @property
+    def _known_facts(self) -> RunFacts:
+        if self.facts is None:
+            raise AssertionError("a run is loaded before it is activated")
+        return self.facts
+
+    # -- Loading
+
+    async def _load(self) -> None:
+        self.facts = await self._store.load_facts(self.namespace, self.run)
+        if self.facts is None:
+            raise ImpossibleEntry(f"the script or the toolset of run {self.run} is gone")
+        self._tools = pinned_tools(self.facts.tools)
+        entries = await self._read_all()
+        started, _ = decode_body(entries[0].type, entries[0].body)
+        if not isinstance(started, RunStarted):
+            raise ImpossibleEntry("the journal does not begin with run_started")
+        self.inbox = Inbox(Seq(self.delivered + 1))
+        self.inbox.offer_all(entries)
+        self._settlement = await Settlement.load(self._store, self.namespace, self.run, entries)
+        if self._settlement is not None:
+            return
+        self._isolate = await self._isolates.open(
+            RunSetup(
+                run=self.run,
+                namespace=self.facts.namespace_name,
+                epoch=self.epoch,
+                compiled=self.facts.compiled,
+                tools=tuple(
+                    ToolName(tool.name, tool.policy.approval is not None) for tool in self._tools.values()
+                ),
+                cpu_ms_per_event=started.limits.cpu_ms_per_event,
+                heap_bytes=started.limits.heap_bytes,
+            )
+        )
+        await self._replay(entries)
+
+    async def _read_all(self) -> list[StoredEntry]:
+        entries: list[StoredEntry] = []
+        while True:
+            page = await self._store.read_entries(
+                self.namespace, self.run, after=Seq(len(entries) - 1), limit=PAGE
+            )
+            entries += page
+            if len(page) < PAGE:
+                break
+        if not entries or entries[-1].seq != len(entries) - 1:
+            raise ImpossibleEntry(f"the journal of run {self.run} has gaps")
+        return entries
+
+    async def _replay(self, entries: list[StoredEntry]) -> None:
+        recorded = [entry for entry in entries if entry.cause is not None]
+        cursor = Cursor(recorded)
+        chunk: list[StoredEntry] = []
+        size = 0
+        for entry in entries:
+            if entry.type not in DELIVERED_TYPES or entry.seq > self.delivered:
+                continue
+            chunk.append(entry)
+            size += len(entry.body)
+            if size >= CHUNK_BYTES:
+                await self._replay_chunk(cursor, chunk)
+                chunk, size = [], 0
+        if chunk:
+            await self._replay_chunk(cursor, chunk)
+        cursor.finish()
+        self.commands = len(recorded)
+        await self._settle_calls()
+
+    async def _replay_chunk(self, cursor: Cursor, chunk: list[StoredEntry]) -> None:
+        try:
+            delivery = await self._into_sandbox(chunk, cpu_factor=SURVIVED_CPU_FACTOR)
+        except LimitExceeded as error:
+            raise ImpossibleEntry(
+                f"an event that was survived exceeded the limit {error.limit} on replay (event {error.event_seq})"
+            ) from error
+        for emission in self._emissions(delivery, chunk):
+            draft = emission.draft
+            cursor.next(draft.type, draft.cause, draft.body)
+
+    # -- Activating
+
+    async def _deliver(self, events: list[StoredEntry]) -> Committed:
+        delivered = [event for event in events if event.type in DELIVERED_TYPES]
+        try:
+            delivery = await self._into_sandbox(delivered)
+        except LimitExceeded as error:
+            return await self._exceeded(error, len(delivered))
+        if any(emitted["type"] == "fail_run" for emitted in delivery.commands):
+            self._source = await self._store.get_script(self.namespace, self._known_facts.script)
+        emissions = self._emissions(delivery, delivered)
+        await store_big_values(emissions, self.namespace, self._blobs)
+        self.delivered = events[-1].seq
+        self._unreported.add(delivery.cpu_us, len(delivered), delivery.waits_done)
+        drafts = [emission.draft for emission in emissions]
+        if drafts:
+            await self._append(emissions, ended=delivery.stage == "ended")
+        await self._settle_calls()
+        return Committed(self, drafts, ended=self.ended)
+
+    async def _into_sandbox(self, events: Sequence[StoredEntry], *, cpu_factor: int = 1) -> Delivery:
+        if self._isolate is None:
+            raise AssertionError("only a loaded run is activated")
+        wires = [await deliverable(event, self.namespace, self._blobs) for event in events]
+        for event in events:
+            if event.type == EntryType.CANCEL_REQUESTED:
+                self._cancel_seq = event.seq
+        delivery = await self._isolate.deliver(wires, cpu_factor=cpu_factor)
+        self._stage = delivery.stage
+        return delivery
+
+    def _emissions(self, delivery: Delivery, events: Sequence[StoredEntry]) -> list[Emission]:
+        times = {event.seq: event.time for event in events}
+        emissions = []
+        for emitted in delivery.commands:
+            cause = emitted["cause"]
+            if cause not in times:
+                raise ImpossibleEntry(f"a command has the cause {cause!r}, which was not delivered")
+            emissions.append(emission_of(emitted, time=times[cause], tools=self._tools, source=self._source))
+            draft = emissions[-1].draft
+            if draft.type == EntryType.SCHEDULE_TOOL_CALL and draft.cause == self._cancel_seq:
+                self._first_cleanup_call = min(draft.n, self._first_cleanup_call or draft.n)
+        return emissions
+
+    async def _append(self, emissions: Sequence[Emission], *, ended: bool) -> None:
+        facts, report = self._known_facts, self._unreported
+        self._unreported = _Report()
+        verdict = await self._store.append_commands(
+            CommandAppend(
+                namespace=self.namespace,
+                run=self.run,
+                worker=self._store.worker,
+                owner_epoch=self.owner_epoch,
+                commands_before=self.commands,
+                delivered=self.delivered,
+                cpu_us=report.cpu_us,
+                activations=report.activations,
+                organization=facts.organization,
+                toolset=facts.toolset,
+                commands=[emission.draft for emission in emissions],
+                waits_done=report.waits_done,
+                progress=next((e.progress for e in reversed(emissions) if e.progress is not None), None),
+            )
+        )
+        if not verdict.appended:
+            raise LostRunError(f"run {self.run} has another owner or has ended")
+        self.commands += len(emissions)
+        self.inbox.own(verdict.first_seq, len(emissions))
+        self.inbox.known_length(verdict.next_seq)
+        self.ended = ended
+
+    # -- Endings
+
+    async def _settle_calls(self) -> None:
+        """At a stage that only waits for calls: withdraw those that have not begun, tell others to stop."""
+        if self.ended:
+            return
+        if self._cancel_seq is not None:
+            below = self._first_cleanup_call
+            self.inbox.offer_all(
+                await withdraw(self._store, self.namespace, self.run, below=below, deferred=True)
+            )
+            await self._store.stop_calls(self.namespace, self.run, below=below)
+        elif self._stage == "failing":
+            self.inbox.offer_all(
+                await withdraw(self._store, self.namespace, self.run, below=None, deferred=False)
+            )
+
+    async def _exceeded(self, error: LimitExceeded, events: int) -> Committed:
+        await self.close()
+        if events > 1:
+            # What the earlier events of the chain did must be appended: load again and go one by one.
+            self._chain = 1
+            return Committed(self, (), ended=False)
+        logger.warning(
+            "run %s exceeded its limit %s: %s of %s", self.run, error.limit, error.used, error.allowed
+        )
+        if self._cancel_seq is None:
+            body = encode_body(
+                CancelRequested(
+                    reason="limit",
+                    limit=error.limit,
+                    allowed=error.allowed,
+                    used=error.used,
+                    event=Seq(error.event_seq),
+                )
+            )
+            await self._store.append_event(
+                EventAppend(self.namespace, self.run, EntryType.CANCEL_REQUESTED, body, Guard.CANCEL)
+            )
+        self._settlement = await Settlement.load(self._store, self.namespace, self.run)
+        return await self._settle()
+
+    async def _settle(self) -> Committed:
+        if self._settlement is None:
+            raise AssertionError("only a run whose script is over is settled")
+        cancelled = await self._settlement.proceed()
+        if cancelled is not None:
+            await self._append([cancelled], ended=True)
+        self.ended = self._settlement.ended
+        return Committed(self, (), ended=self.ended)
+
+
+class _Report:
+    """What activations used since the last append: usage that no command has carried yet."""
+
+    def __init__(self) -> None:
+        self.cpu_us = 0
+        self.activations = 0
+        self.waits_done: list[int] = []
+
+    def add(self, cpu_us: int, activations: int, waits_done: Sequence[int]) -> None:
+        self.cpu_us += cpu_us
+        self.activations += activations
+        self.waits_done += waits_done

@@ -1,0 +1,270 @@
+"""The runs that this worker owns: one driver task per run at a time, warm isolates, eviction, quarantine."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from sandbox.activation.live_run import Committed, LiveRun, LostRunError
+from sandbox.activation.ports import Blobs, Isolates
+from sandbox.isolate.api import ChildDied
+from sandbox.journal.entries import EntryType
+from sandbox.journal.errors import Divergence, PlatformFault, Unavailable
+from sandbox.journal.ids import Json, NamespaceId, RunId
+from sandbox.store.hints import HintBus, Message
+from sandbox.store.interface import ClaimedRun, Route, StoredEntry
+from sandbox.store.postgres.owner import PostgresOwner
+
+logger = logging.getLogger(__name__)
+
+IDLE_S = 30.0
+"""A run without events for so long gives its isolate back."""
+REPORT_S = 0.5
+DEATHS_MAX = 2
+"""Children that one run may kill without exceeding a limit; then it is quarantined."""
+
+
+class WarmRuns:
+    """`warm_max` 0: every isolate is given back after each activation (tests, tiny machines)."""
+
+    def __init__(
+        self, store: PostgresOwner, blobs: Blobs, isolates: Isolates, hints: HintBus, *, warm_max: int
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._isolates = isolates
+        self._hints = hints
+        self._warm_max = warm_max
+        self._runs: OrderedDict[RunId, LiveRun] = OrderedDict()
+        self._tasks: dict[RunId, asyncio.Task[None]] = {}
+        self._dirty: set[RunId] = set()
+        self._used_at: dict[RunId, float] = {}
+        self._deaths: dict[RunId, int] = {}
+        self._letting_go: list[tuple[NamespaceId, RunId]] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    @property
+    def busy(self) -> int:
+        return len(self._tasks)
+
+    # -- What comes in
+
+    def adopt(self, claimed: Iterable[ClaimedRun]) -> None:
+        for claim in claimed:
+            self._runs[claim.run] = LiveRun(
+                claim, store=self._store, blobs=self._blobs, isolates=self._isolates
+            )
+            self._kick(claim.run)
+
+    def on_event(self, message: Message) -> None:
+        """A committed event, by hint; `body` is absent when it is too big for a hint."""
+        live = self._runs.get(message["run"])
+        if live is None:
+            return
+        if message.get("body") is None:
+            live.inbox.known_length(message["seq"] + 1)
+        else:
+            live.inbox.offer(
+                StoredEntry(
+                    message["seq"],
+                    EntryType(message["type"]),
+                    message["time"],
+                    None,
+                    None,
+                    message["body"].encode(),
+                )
+            )
+        self._kick(live.run)
+
+    def look_again(self, runs: Iterable[RunId]) -> None:
+        """Owned runs with undelivered events: their hints were lost, or the run was dropped here."""
+        for run in runs:
+            live = self._runs.get(run)
+            if live is not None and run not in self._tasks:
+                live.inbox.known_length(live.inbox.position + 1)  # type: ignore[arg-type]
+                self._kick(run)
+
+    def _kick(self, run: RunId) -> None:
+        self._dirty.add(run)
+        self._used_at[run] = time.monotonic()
+        if run not in self._tasks:
+            self._tasks[run] = asyncio.create_task(self._drive(run))
+
+    # -- Driving one run
+
+    async def _drive(self, run: RunId) -> None:
+        live = self._runs[run]
+        try:
+            await self._advance_all(live)
+            self._deaths.pop(run, None)
+        except LostRunError as error:
+            logger.info("%s", error)
+            await self._forget(live, release=False)
+        except ChildDied as error:
+            await self._child_died(live, error)
+        except Unavailable as error:
+            logger.warning("run %s is put down: %s", run, error)
+            await self._forget(live, release=True)
+        except PlatformFault as error:
+            await self._quarantine(live, error)
+        except Exception as error:
+            logger.exception("run %s failed inside the engine", run)
+            await self._quarantine(live, error)
+        finally:
+            self._tasks.pop(run, None)
+        if run in self._dirty and run in self._runs:
+            self._kick(run)
+
+    async def _advance_all(self, live: LiveRun) -> None:
+        while live.run in self._dirty:
+            self._dirty.discard(live.run)
+            while (committed := await live.advance()) is not None:
+                self._announce(committed)
+                if live.ended:
+                    await self._forget(live, release=False)
+                    return
+        if self._warm_max == 0 and live.evictable:
+            await self._put_down(live)
+
+    def _announce(self, committed: Committed) -> None:
+        facts = committed.run.facts
+        if facts is None:
+            return
+        offered = [
+            draft.name
+            for draft in committed.drafts
+            if draft.type == EntryType.SCHEDULE_TOOL_CALL and draft.route is Route.HOST and not draft.gated
+        ]
+        if offered:
+            self._hints.send(
+                "api",
+                {
+                    "k": "tasks",
+                    "organization": facts.organization,
+                    "namespace": facts.namespace,
+                    "toolset": facts.toolset,
+                    "tools": offered,
+                },
+            )
+        if committed.ended or not offered:
+            self._hints.send("api", {"k": "run", "run": committed.run.run, "ended": committed.ended})
+
+    async def _child_died(self, live: LiveRun, error: ChildDied) -> None:
+        deaths = self._deaths[live.run] = self._deaths.get(live.run, 0) + 1
+        await live.close()
+        if deaths >= DEATHS_MAX:
+            del self._deaths[live.run]
+            await self._quarantine(live, error)
+        else:
+            logger.warning("the child of run %s died: %s; once more in a fresh one", live.run, error)
+            await self._forget(live, release=True)
+
+    async def _quarantine(self, live: LiveRun, error: Exception) -> None:
+        report: dict[str, Json] = {
+            "code": getattr(error, "code", "engine_crash"),
+            "message": str(error),
+            "delivered": live.delivered,
+        }
+        if isinstance(error, Divergence):
+            report |= asdict(error)
+        logger.error("run %s is quarantined: %s", live.run, error)
+        try:
+            await self._store.quarantine(live.namespace, live.run, report)
+        except Unavailable:
+            logger.warning("the quarantine of run %s could not be recorded; it is put down", live.run)
+            await self._forget(live, release=True)
+            return
+        await self._forget(live, release=False)
+        self._hints.send("api", {"k": "run", "run": live.run, "ended": True})
+
+    # -- Letting go
+
+    async def _forget(self, live: LiveRun, *, release: bool) -> None:
+        self._runs.pop(live.run, None)
+        self._dirty.discard(live.run)
+        self._used_at.pop(live.run, None)
+        await live.close()
+        if release:
+            self._letting_go.append((live.namespace, live.run))
+            await self.flush_releases()
+
+    async def _put_down(self, live: LiveRun) -> None:
+        """Give an idle run back: its last report first, so that no survived event counts as new."""
+        await live.report()
+        if live.run in self._dirty or live.inbox.waiting:
+            self._dirty.add(live.run)
+            return
+        await self._forget(live, release=True)
+
+    async def flush_releases(self) -> None:
+        """Release what was put down; kept for later when the database does not answer."""
+        letting_go, self._letting_go = self._letting_go, []
+        if not letting_go:
+            return
+        try:
+            await self._store.release_runs(self._store.worker, letting_go)
+        except Unavailable as error:
+            logger.warning("%d runs are released later: %s", len(letting_go), error)
+            self._letting_go += letting_go
+
+    async def tidy(self) -> None:
+        """Write overdue reports, evict what is idle or too much."""
+        now = time.monotonic()
+        idle = [run for run in self._runs if run not in self._tasks]
+        for run in idle:
+            live = self._runs[run]
+            if live.has_report:
+                self._run_alone(run, live.report())
+            elif live.evictable and (
+                len(self._runs) > self._warm_max or now - self._used_at.get(run, now) > IDLE_S
+            ):
+                self._run_alone(run, self._put_down(live))
+        await self.flush_releases()
+
+    def _run_alone(self, run: RunId, work: "asyncio._CoroutineLike[None]") -> None:
+        async def guarded() -> None:
+            try:
+                await work
+            except (LostRunError, Unavailable) as error:
+                logger.info("run %s is put down: %s", run, error)
+                if (live := self._runs.get(run)) is not None:
+                    await self._forget(live, release=isinstance(error, Unavailable))
+            finally:
+                self._tasks.pop(run, None)
+            if run in self._dirty and run in self._runs:
+                self._kick(run)
+
+        self._tasks[run] = asyncio.create_task(guarded())
+
+    async def drain(self, timeout_s: float) -> None:
+        """Finish what is under way, report and release everything."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=timeout_s)
+        for live in list(self._runs.values()):
+            if (task := self._tasks.get(live.run)) is not None:
+                task.cancel()
+            try:
+                await live.report()
+            except (LostRunError, Unavailable) as error:
+                logger.info("run %s: %s", live.run, error)
+            await live.close()
+        self._letting_go += [(live.namespace, live.run) for live in self._runs.values()]
+        self._runs.clear()
+        await self.flush_releases()
+
+    async def abandon(self) -> None:
+        """Forget everything without a word to the database: another worker owns it now."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for live in self._runs.values():
+            await live.close()
+        self._runs.clear()
+        self._tasks.clear()
+        self._dirty.clear()
+        self._letting_go.clear()
