@@ -16,6 +16,7 @@ SOCKET_PATH_BYTES_MAX = 107 if os.uname().sysname == "Linux" else 103
 """The kernel's limit for the path of a Unix socket."""
 
 WORKER_CHILDREN_MAX = 64
+WARM_RUNS = 400
 
 
 class SettingsError(RewindFault):
@@ -65,6 +66,8 @@ class DataPlaneSettings:
     data: Path
     require_confinement: bool
     worker_children: int
+    warm_runs: int
+    """Isolates kept between activations; 0: every run is replayed for each event."""
 
     @property
     def hints_dir(self) -> Path:
@@ -84,6 +87,7 @@ class DataPlaneSettings:
             worker_children=integer(
                 environ, "REWIND_WORKER_CHILDREN", default=default_children(), low=1, high=WORKER_CHILDREN_MAX
             ),
+            warm_runs=integer(environ, "REWIND_WARM_RUNS", default=WARM_RUNS, low=0, high=100_000),
         )
 
 

@@ -89,6 +89,11 @@ class LiveRun:
         return self._isolate is not None or self._settlement is not None
 
     @property
+    def evictable(self) -> bool:
+        """False while only calls are awaited: nothing is kept in the sandbox then, and nobody else could end it."""
+        return self._settlement is None
+
+    @property
     def has_report(self) -> bool:
         return self._unreported.activations > 0
 

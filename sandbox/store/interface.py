@@ -260,6 +260,21 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class DueRow:
+    """A pending thing whose time has come, as the scheduler settles it. `why` is given for calls."""
+
+    namespace: NamespaceId
+    run: RunId
+    kind: PendingKind
+    n: int
+    due: TimeMs
+    why: DueWhy | None
+    attempt: int
+    begun_at: TimeMs | None
+    timeout_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class PendingRow:
     kind: PendingKind
     n: int

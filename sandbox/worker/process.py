@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from sandbox.config import DataPlaneSettings
 from sandbox.epochs.registry import served_epochs
@@ -54,7 +55,10 @@ async def run(settings: DataPlaneSettings) -> None:
             await store.close()
 
 
-async def _until_reachable[T](attempt: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T | None:
+T = TypeVar("T")
+
+
+async def _until_reachable(attempt: Callable[[], Awaitable[T]], stop: asyncio.Event) -> T | None:
     while not stop.is_set():
         try:
             return await attempt()

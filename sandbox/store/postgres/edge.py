@@ -5,7 +5,9 @@ from collections.abc import Sequence
 import asyncpg
 import orjson
 
+from sandbox.journal.entries import DELIVERED_TYPES
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
+from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
     FROM_START,
     EventAppend,
@@ -18,22 +20,25 @@ from sandbox.store.interface import (
 )
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, create_pool
+from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.reads import Reads
 from sandbox.store.postgres.scripts import Scripts
 from sandbox.store.postgres.tasks import Tasks
 
 POOL_SIZE = 10
+HINTED_BODY_MAX = 24 * 1024
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
 START_SQL = (
     "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
 )
 
 
-class PostgresEdge(Reads, Tasks, Scripts):
+class PostgresEdge(Reads, Tasks, Scripts, Due):
     """Implements JournalStore. `await PostgresEdge.open(url)`, and `close()` at the end."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str) -> None:
+    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str, hints: HintBus | None = None) -> None:
         self.pool = pool
+        self._hints = hints
         self._events = Link(url, role=role, name="events")
         self._starts = Link(url, role=role, name="starts")
         self.event_batcher: Batcher[EventAppend, EventVerdict] = Batcher(
@@ -44,8 +49,12 @@ class PostgresEdge(Reads, Tasks, Scripts):
         )
 
     @classmethod
-    async def open(cls, url: str, *, role: str = "rewind_api", size: int = POOL_SIZE) -> "PostgresEdge":
-        return cls(url, await create_pool(url, role=role, name="edge", size=size), role=role)
+    async def open(
+        cls, url: str, *, role: str = "rewind_api", size: int = POOL_SIZE, hints: HintBus | None = None
+    ) -> "PostgresEdge":
+        """With `hints`, workers are told of what was committed here."""
+        pool = await create_pool(url, role=role, name="edge", size=size)
+        return cls(url, pool, role=role, hints=hints)
 
     async def close(self) -> None:
         await self._events.close()
@@ -62,11 +71,38 @@ class PostgresEdge(Reads, Tasks, Scripts):
         Errors: Unavailable when the database was lost: the event may or may not be recorded, and the same
         call again is harmless (its guard answers).
         """
-        return await self.event_batcher.put(event)
+        verdict = await self.event_batcher.put(event)
+        if self._hints is not None and verdict.outcome is EventOutcome.APPENDED:
+            self._announce(self._hints, event, verdict)
+        return verdict
 
     async def start_run(self, request: StartRun) -> StartVerdict:
         """Record the run and its run_started, or answer what its idempotency key started before."""
-        return await self.start_batcher.put(request)
+        verdict = await self.start_batcher.put(request)
+        if self._hints is not None and verdict.outcome is StartOutcome.STARTED:
+            self._hints.send("worker", {"k": "ready"})
+        return verdict
+
+    def _announce(self, hints: HintBus, event: EventAppend, verdict: EventVerdict) -> None:
+        hints.send("api", {"k": "run", "run": event.run})
+        if event.type not in DELIVERED_TYPES:
+            return
+        if verdict.owner is None:
+            hints.send("worker", {"k": "ready"})
+            return
+        # The committed entry travels with the hint: the owner of a warm run need not read it.
+        small = len(event.body) <= HINTED_BODY_MAX
+        hints.send(
+            "worker",
+            {
+                "k": "event",
+                "run": event.run,
+                "seq": verdict.seq,
+                "time": verdict.time,
+                "type": event.type,
+                "body": event.body.decode() if small else None,
+            },
+        )
 
     async def _commit_events(self, batch: Sequence[EventAppend]) -> list[EventVerdict]:
         row = await self._events.call(

@@ -1,0 +1,56 @@
+"""The scheduler's loop: looks when the next thing is due, at the latest after a poll interval."""
+
+import asyncio
+import contextlib
+import logging
+from typing import Protocol
+
+from app.scheduler.due import due_event, lost_lease_event
+from sandbox.journal.errors import Unavailable
+from sandbox.journal.ids import TimeMs
+from sandbox.store.interface import DueRow, EventAppend, EventVerdict
+
+logger = logging.getLogger(__name__)
+
+POLL_S = 0.5
+"""A timer made meanwhile by another process waits at most so long beyond its time."""
+BATCH = 1_000
+SWEEP_EVERY = 120
+
+
+class DueStore(Protocol):
+    async def read_due(self, limit: int) -> list[DueRow]: ...
+    async def next_due(self) -> tuple[TimeMs, TimeMs | None]: ...
+    async def expire_leases(self, limit: int) -> list[DueRow]: ...
+    async def append_event(self, event: EventAppend) -> EventVerdict: ...
+
+
+async def run_scheduler(store: DueStore, stop: asyncio.Event) -> None:
+    """Fire what is due until `stop` is set; what a lost database left undone is done afterwards."""
+    while not stop.is_set():
+        wait_s = POLL_S
+        try:
+            if await fire_due(store):
+                continue
+            now, due = await store.next_due()
+            if due is not None:
+                wait_s = min(POLL_S, max(0.0, (due - now) / 1000))
+        except Unavailable as error:
+            logger.warning("the scheduler waits: %s", error)
+        except Exception:
+            logger.exception("the scheduler failed; it goes on")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), wait_s)
+
+
+async def fire_due(store: DueStore) -> bool:
+    """Settle what is due now. True: there may be more, look again at once.
+
+    Timers of one run fire in (fire_at, timer) order: rows come in that order and appends of one run keep it.
+    """
+    late = await store.expire_leases(BATCH)
+    due = await store.read_due(BATCH)
+    events = [lost_lease_event(row) for row in late] + [due_event(row) for row in due]
+    if events:
+        await asyncio.gather(*(store.append_event(event) for event in events))
+    return len(due) == BATCH or len(late) == BATCH

@@ -1,0 +1,63 @@
+"""What the scheduler reads: pending things whose time has come, leases that ran out."""
+
+import asyncpg
+
+from sandbox.journal.ids import NamespaceId, RunId, TimeMs
+from sandbox.store.interface import DueRow, DueWhy, PendingKind
+from sandbox.store.postgres.connection import acquired
+
+# Quarantined runs keep their timers; they fire as well, only nothing is activated.
+DUE_SQL = """select p.namespace_id, p.run_id, p.kind, p.n, p.due, p.due_why, p.attempt, p.begun_at, p.timeout_ms
+  from pending p where p.due <= now_ms() order by p.due, p.kind, p.n limit $1"""
+NEXT_SQL = """select now_ms() as now, least(
+    (select min(due) from pending where due is not null),
+    (select min(lease_until) from pending where lease_until is not null)) as due"""
+
+
+class Due:
+    pool: asyncpg.Pool
+
+    async def read_due(self, limit: int) -> list[DueRow]:
+        """Due things in (due, number) order."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(DUE_SQL, limit)
+        return [
+            DueRow(
+                namespace=NamespaceId(str(row["namespace_id"])),
+                run=RunId(str(row["run_id"])),
+                kind=PendingKind(row["kind"]),
+                n=row["n"],
+                due=TimeMs(row["due"]),
+                why=None if row["due_why"] is None else DueWhy(row["due_why"]),
+                attempt=row["attempt"],
+                begun_at=row["begun_at"],
+                timeout_ms=row["timeout_ms"],
+            )
+            for row in rows
+        ]
+
+    async def next_due(self) -> tuple[TimeMs, TimeMs | None]:
+        """(now, when something is due next)."""
+        async with acquired(self.pool) as connection:
+            row = await connection.fetchrow(NEXT_SQL)
+        return TimeMs(row["now"]), row["due"]
+
+    async def expire_leases(self, limit: int) -> list[DueRow]:
+        """Offer late idempotent calls again; the late calls that may not be repeated are returned."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch("select * from expire_leases($1)", limit)
+        return [
+            DueRow(
+                namespace=NamespaceId(str(row["namespace_id"])),
+                run=RunId(str(row["run_id"])),
+                kind=PendingKind.CALL,
+                n=row["n"],
+                due=TimeMs(0),
+                why=None,
+                attempt=row["attempt"],
+                begun_at=row["begun_at"],
+                timeout_ms=None,
+            )
+            for row in rows
+            if not row["reoffered"]
+        ]
