@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import asdict
 
 from sandbox.activation.live_run import Committed, LiveRun, LostRunError
@@ -225,7 +225,7 @@ class WarmRuns:
                 self._run_alone(run, self._put_down(live))
         await self.flush_releases()
 
-    def _run_alone(self, run: RunId, work: "asyncio._CoroutineLike[None]") -> None:
+    def _run_alone(self, run: RunId, work: Awaitable[None]) -> None:
         async def guarded() -> None:
             try:
                 await work

@@ -1,6 +1,7 @@
 """The edge side of the store: starts, events, reads. Used by the api, the dispatcher and the scheduler."""
 
 from collections.abc import Sequence
+from typing import Self
 
 import asyncpg
 import orjson
@@ -51,7 +52,7 @@ class PostgresEdge(Reads, Tasks, Scripts, Due):
     @classmethod
     async def open(
         cls, url: str, *, role: str = "rewind_api", size: int = POOL_SIZE, hints: HintBus | None = None
-    ) -> "PostgresEdge":
+    ) -> Self:
         """With `hints`, workers are told of what was committed here."""
         pool = await create_pool(url, role=role, name="edge", size=size)
         return cls(url, pool, role=role, hints=hints)

@@ -8,6 +8,7 @@ import logging
 import secrets
 import socket
 from collections.abc import Sequence
+from typing import Self
 
 import asyncpg
 import orjson
@@ -23,6 +24,7 @@ from sandbox.journal.ids import (
     TimeMs,
     WorkerId,
 )
+from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
     ClaimedRun,
     CommandAppend,
@@ -32,13 +34,14 @@ from sandbox.store.interface import (
     StoredEntry,
 )
 from sandbox.store.postgres.batcher import Batcher
-from sandbox.store.postgres.connection import Link, acquired, connect, create_pool
+from sandbox.store.postgres.connection import Link, acquired, connect
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of, json_of
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 2.0
+POOL_SIZE = 4
 STALE_MS = 10_000
 """A worker not heard of for so long is superseded, though its lock may be held (a paused process)."""
 APPEND_SQL = (
@@ -61,8 +64,8 @@ UNDELIVERED_SQL = f"""select q.run, e.* from unnest($1::uuid[], $2::uuid[], $3::
 class PostgresOwner(PostgresEdge):
     """Implements OwnerStore. One per worker process."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str) -> None:
-        super().__init__(url, pool, role=role)
+    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str, hints: HintBus | None = None) -> None:
+        super().__init__(url, pool, role=role, hints=hints)
         self._url = url
         self._role = role
         self._session: asyncpg.Connection | None = None
@@ -74,8 +77,10 @@ class PostgresOwner(PostgresEdge):
         self.worker = WorkerId(0)
 
     @classmethod
-    async def open(cls, url: str, *, role: str = "rewind_worker", size: int = 4) -> "PostgresOwner":
-        return cls(url, await create_pool(url, role=role, name="owner", size=size), role=role)
+    async def open(
+        cls, url: str, *, role: str = "rewind_worker", size: int = POOL_SIZE, hints: HintBus | None = None
+    ) -> Self:
+        return await super().open(url, role=role, size=size, hints=hints)
 
     async def register(self, epochs: Sequence[Epoch]) -> WorkerId:
         """Take a fresh id and its lock. Called again after the session was lost: always a new id."""
