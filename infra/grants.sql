@@ -1,0 +1,36 @@
+-- Who may do what, applied as rewind_owner after every upgrade: all is taken back first, so this file is the
+-- whole truth. Functions run with their caller's rights. A table that is missing here is closed to all.
+
+revoke all on all tables in schema public from public, rewind_api, rewind_worker, rewind_retention, rewind_test;
+revoke all on all functions in schema public from public, rewind_api, rewind_worker, rewind_retention, rewind_test;
+grant execute on all functions in schema public to rewind_api, rewind_worker, rewind_retention;
+
+-- Both planes. Journals are append-only: no right but these two on entries.
+grant select, insert on entries to rewind_api, rewind_worker;
+grant select on clock, schema_migrations to rewind_api, rewind_worker, rewind_retention;
+grant select, insert, update, delete on pending to rewind_api, rewind_worker;
+grant select, insert, delete on signal_ids to rewind_api, rewind_worker;
+grant select, insert, update on quarantines to rewind_api, rewind_worker;
+grant select, insert, update, delete on workers to rewind_api, rewind_worker;
+grant select, insert, update, delete on sandbox_requests to rewind_api, rewind_worker;
+grant select, insert on scripts, compiled_scripts to rewind_api;
+grant select on scripts to rewind_worker;
+grant select, insert on compiled_scripts to rewind_worker;
+
+-- The data plane executes runs that exist; it starts none and sees no credential.
+grant select, update on runs, run_facts to rewind_worker;
+grant select on namespaces, toolset_versions to rewind_worker;
+
+-- The control plane.
+grant select, insert, update on runs, run_facts to rewind_api;
+grant select, insert, update on organizations, namespaces, api_keys, tokens to rewind_api;
+grant select, insert, delete on idempotency to rewind_api;
+grant select, insert on toolset_versions to rewind_api;
+grant select, insert, update, delete on toolsets to rewind_api;
+
+-- Retention ends journals and redacts values.
+grant select, update, delete on entries to rewind_retention;
+grant select, delete on runs, run_facts, pending, signal_ids, quarantines, idempotency to rewind_retention;
+
+-- Tests have both planes by membership, and move time.
+grant update on clock to rewind_test;

@@ -1,0 +1,24 @@
+"""Fixtures for all tests, and no way out of this machine."""
+
+import socket
+
+import pytest
+
+pytest_plugins = ["tests.fixtures.database"]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _closed_sockets() -> object:
+    """Tests reach Unix sockets and this machine only: a test that needs the internet fails at once."""
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: object) -> None:
+        host = address[0] if isinstance(address, tuple) else None
+        if host is not None and host not in {"localhost", "::1"} and not str(host).startswith("127."):
+            raise ConnectionRefusedError(f"tests may not connect to {host}")
+        real(self, address)  # type: ignore[arg-type]
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(socket.socket, "connect", connect)
+    yield
+    patch.undo()
