@@ -250,6 +250,7 @@ create table quarantines (
 create table workers (
   worker_id bigint primary key,
   host text not null,
+  pid int not null,
   started_at bigint not null,
   heartbeat_at bigint not null,
   epochs smallint[] not null

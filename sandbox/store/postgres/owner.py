@@ -5,6 +5,7 @@ the lock, and anyone may give its runs to others at once.
 """
 
 import logging
+import os
 import secrets
 import socket
 from collections.abc import Sequence
@@ -90,9 +91,11 @@ class PostgresOwner(PostgresEdge):
         session = await connect(self._url, role=self._role, name=f"worker {worker}", planner=False)
         await session.execute("select pg_advisory_lock($1)", worker)
         await session.execute(
-            "insert into workers (worker_id, host, started_at, heartbeat_at, epochs) values ($1, $2, now_ms(), now_ms(), $3)",
+            "insert into workers (worker_id, host, pid, started_at, heartbeat_at, epochs)"
+            " values ($1, $2, $3, now_ms(), now_ms(), $4)",
             worker,
             socket.gethostname(),
+            os.getpid(),
             list(epochs),
         )
         self._session, self.worker = session, worker
