@@ -1,0 +1,931 @@
+-- Written by `make db` from infra/migrations and infra/grants.sql; not to be edited.
+COMMENT ON SCHEMA public IS 'standard public schema';
+
+CREATE TYPE public.event_verdict AS (
+	outcome text,
+	seq integer,
+	at bigint,
+	owner bigint
+);
+
+CREATE TYPE public.task_row AS (
+	namespace_id uuid,
+	run_id uuid,
+	n integer,
+	name text,
+	attempt smallint,
+	begun_at bigint,
+	lease_until bigint,
+	stopping boolean,
+	seq integer
+);
+
+CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  ns uuid;
+  run uuid;
+  s int;
+  m int := 0;
+  fires bigint;
+  ending smallint;
+  withdrawn bytea[];
+begin
+  at := now_ms();
+  for i in 1 .. cardinality(p_run) loop
+    ns := p_ns[i]; run := p_run[i];
+    update runs set next_seq = next_seq + p_count[i], commands = commands + p_count[i], delivered = p_delivered[i],
+        cpu_us = cpu_us + p_cpu[i], activations = activations + p_activations[i], calls = calls + p_calls[i]
+      where namespace_id = ns and run_id = run and owner = p_worker and owner_epoch = p_owner_epoch[i]
+        and commands = p_before[i] and status = 0
+      returning * into r;
+    appended[i] := found; firsts[i] := null; nexts[i] := null;
+    if not found then m := m + p_count[i]; continue; end if;
+    s := r.next_seq - p_count[i];
+    firsts[i] := s;
+    ending := null;
+    withdrawn := '{}';
+
+    for k in 1 .. p_count[i] loop
+      m := m + 1;
+      fires := case when c_type[m] = 6 then coalesce(c_due[m], at + c_delay[m]) end;
+      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, body)
+        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, c_body[m]);
+      case c_type[m]
+        when 2 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
+              route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
+            values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
+              c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
+              case when r.cancelling then at + 30000 when c_claim[m] is not null then at + c_timeout[m] end,
+              case when r.cancelling then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
+              c_claim[m], case when c_claim[m] is not null then at + 30000 end,
+              case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
+        when 3 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
+          if found then
+            withdrawn := withdrawn || c_withdrawn[m];
+          else
+            update pending set stopping = true, due = at + 30000, due_why = 2
+              where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
+          end if;
+        when 6 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, due)
+            values (ns, run, 1, c_n[m], s, at, c_line[m], fires);
+        when 8 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 1 and n = c_n[m];
+        when 9 then
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, name)
+            values (ns, run, 2, c_n[m], s, at, c_line[m], c_name[m]);
+        when 10 then
+          delete from pending where namespace_id = ns and run_id = run and kind = 2 and n = c_n[m];
+        when 14 then ending := 1;
+        when 15 then ending := 2;
+        when 16 then ending := 3;
+        else null;
+      end case;
+      s := s + 1;
+    end loop;
+
+    if p_waits[i] <> '{}' then
+      delete from pending
+        where namespace_id = ns and run_id = run and kind = 2 and n = any (p_waits[i]::int[]);
+    end if;
+    if p_progress[i] is not null then
+      update run_facts set progress = p_progress[i] where namespace_id = ns and run_id = run;
+    end if;
+    if cardinality(withdrawn) > 0 then
+      for k in 1 .. cardinality(withdrawn) loop
+        insert into entries (namespace_id, run_id, seq, type, time, body)
+          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn[k]);
+        s := s + 1;
+      end loop;
+      update runs set next_seq = s, last_time = greatest(last_time, at), last_event = s - 1
+        where namespace_id = ns and run_id = run;
+    end if;
+    if ending is not null then
+      if exists (select from pending where namespace_id = ns and run_id = run and kind = 0) then
+        raise exception 'run % ends with a call in flight', run;
+      end if;
+      perform end_run(ns, run, ending, s - 1, at);
+    end if;
+    nexts[i] := s;
+  end loop;
+end $$;
+
+COMMENT ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) IS 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
+
+CREATE FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  at bigint;
+  known int;
+begin
+  select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
+  if not found then return ('unknown', null, null, null)::event_verdict; end if;
+  if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
+
+  if p_guard = 0 then
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
+      and (p_attempt is null or attempt = p_attempt);
+    if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 1 then
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
+    if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 10 then
+    -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
+    if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
+    insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq)
+      on conflict do nothing;
+    if not found then
+      select seq into known from signal_ids where namespace_id = p_ns and run_id = p_run and signal_id = p_signal;
+      return ('duplicate', known, null, null)::event_verdict;
+    end if;
+  elsif p_guard in (4, 11) then
+    if r.cancelling then return ('duplicate', null, null, null)::event_verdict; end if;
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
+    if not found and p_guard = 4 then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 12 then
+    if not r.cancelling or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
+      then return ('not_pending', null, null, null)::event_verdict; end if;
+  else
+    raise exception 'unknown guard %', p_guard;
+  end if;
+
+  at := greatest(r.last_time, now_ms(), p_not_before);
+  insert into entries (namespace_id, run_id, seq, type, time, body)
+    values (p_ns, p_run, r.next_seq, p_type, at, p_body);
+  update runs set next_seq = r.next_seq + 1, last_time = at,
+      last_event = case when p_guard = 12 then last_event else r.next_seq end,
+      cancelling = cancelling or p_guard in (4, 11),
+      ready = owner is null and status = 0
+    where namespace_id = p_ns and run_id = p_run;
+  if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
+  return ('appended', r.next_seq, at, r.owner)::event_verdict;
+end $$;
+
+CREATE FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+  v event_verdict;
+begin
+  for i in 1 .. cardinality(p_run) loop
+    v := append_event(p_ns[i], p_run[i], p_guard[i], p_n[i], p_attempt[i], p_signal[i], p_type[i], p_body[i],
+      p_not_before[i]);
+    outcomes[i] := v.outcome; seqs[i] := v.seq; times[i] := v.at; owners[i] := v.owner;
+  end loop;
+end $$;
+
+CREATE FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, epoch smallint, owner_epoch integer, commands integer, delivered integer, next_seq integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+begin
+  perform 1 from workers where worker_id = p_worker for key share;
+  if not found then return; end if;  -- superseded: its runs were given to others, it must not take more
+  return query
+  with recursive spaces as (
+    (select r.namespace_id from runs r where r.ready order by r.namespace_id limit 1)
+    union all
+    select (select r.namespace_id from runs r where r.ready and r.namespace_id > s.namespace_id
+            order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
+  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+  ranked as (
+    select q.namespace_id, q.run_id, row_number() over (partition by q.namespace_id order by q.run_id) as rank
+    from found_spaces s cross join lateral (
+      select r.namespace_id, r.run_id from runs r
+      where r.ready and r.namespace_id = s.namespace_id and r.epoch = any (p_epochs)
+      order by r.run_id limit p_limit) q
+  ), picked as (
+    select r.namespace_id, r.run_id from runs r
+    where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k order by k.rank limit p_limit)
+      and r.ready and r.owner is null and r.status = 0
+    for no key update skip locked
+  )
+  update runs r set owner = p_worker, owner_epoch = r.owner_epoch + 1, ready = false
+    from picked p where r.namespace_id = p.namespace_id and r.run_id = p.run_id
+    returning r.namespace_id, r.run_id, r.epoch, r.owner_epoch, r.commands, r.delivered, r.next_seq;
+end $$;
+
+CREATE FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  at bigint := now_ms();
+  got task_row[];
+begin
+  with mine as (
+    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
+    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+  select array_agg(row (m.*)::task_row) into got from mine m;
+  if got is null then
+    with recursive spaces as (
+      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
+         and not p.deferred and p.organization_id = p_organization
+         and (p_namespace is null or p.namespace_id = p_namespace) order by p.namespace_id limit 1)
+      union all
+      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
+          and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
+          and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
+        from spaces s where s.namespace_id is not null
+    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+    ranked as (
+      select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
+      from found_spaces s cross join lateral (
+        select p.namespace_id, p.run_id, p.n from pending p
+        where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
+          and p.organization_id = p_organization and p.namespace_id = s.namespace_id
+          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+          and (p.available_at is null or p.available_at <= at)
+        order by p.run_id, p.n limit p_limit) q
+    ), picked as (
+      select p.namespace_id, p.run_id, p.n from pending p
+      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit p_limit)
+        and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
+      for update skip locked
+    ), taken as (
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+          begun_at = coalesce(p.begun_at, at),
+          due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
+            then at + p.timeout_ms else p.due end,
+          due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
+        from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
+        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+    select array_agg(row (t.*)::task_row) into got from taken t;
+  end if;
+  return query
+    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels
+    from unnest(got) t
+    join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
+    join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id
+    join namespaces s on s.id = t.namespace_id
+    order by t.run_id, t.n;
+end $$;
+
+COMMENT ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) IS 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
+
+CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) RETURNS TABLE(i integer, ok boolean)
+    LANGUAGE sql
+    AS $$
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_expires) with ordinality a (ns, run, n, attempt, expires, i)),
+  kept as (
+    update pending p set deferred = true, claim_id = null, lease_until = null,
+      due = coalesce(now_ms() + a.expires, p.due), due_why = case when a.expires is not null then 4 else p.due_why end
+    from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and (p.claim_id is not null or p.deferred)
+    returning a.i)
+  select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
+$$;
+
+CREATE FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run;
+  delete from pending where namespace_id = p_ns and run_id = p_run;
+  delete from signal_ids where namespace_id = p_ns and run_id = p_run;
+  update run_facts set status = p_status, ended_at = p_at, end_seq = p_seq
+    where namespace_id = p_ns and run_id = p_run;
+end $$;
+
+CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, attempt smallint, begun_at bigint, reoffered boolean)
+    LANGUAGE sql
+    AS $$
+  with late as (
+    select p.namespace_id, p.run_id, p.kind, p.n from pending p where p.lease_until <= now_ms()
+    order by p.lease_until limit p_limit for update skip locked),
+  changed as (
+    update pending p set claim_id = case when p.idempotent then null else p.claim_id end,
+      lease_until = case when p.idempotent then null else p.lease_until end
+    from late l where p.namespace_id = l.namespace_id and p.run_id = l.run_id and p.kind = l.kind and p.n = l.n
+    returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.idempotent)
+  select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.idempotent from changed c
+$$;
+
+CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
+    LANGUAGE sql
+    AS $$
+  with asked as (select * from unnest(p_ns, p_run, p_n, p_attempt) with ordinality a (ns, run, n, attempt, i)),
+  kept as (
+    update pending p set lease_until = now_ms() + p_lease_ms from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and p.claim_id is not null
+    returning a.i, p.lease_until, p.stopping)
+  select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
+$$;
+
+CREATE FUNCTION public.now_ms() RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+  select (extract(epoch from clock_timestamp()) * 1000)::bigint + (select offset_ms from clock)
+$$;
+
+COMMENT ON FUNCTION public.now_ms() IS 'The only source of time of the product.';
+
+CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update runs set status = 5, owner = null, ready = false
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
+  if not found then return; end if;
+  update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run;
+  update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;
+  insert into quarantines (namespace_id, run_id, at, report) values (p_ns, p_run, now_ms(), p_report);
+end $$;
+
+CREATE FUNCTION public.reap_workers(p_stale bigint) RETURNS TABLE(worker_id bigint, runs integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  gone bigint;
+  freed int;
+begin
+  for gone in
+    select w.worker_id from workers w
+    where w.heartbeat_at < p_stale or not exists (
+      select from pg_locks l where l.locktype = 'advisory' and l.objsubid = 1 and l.granted
+        and l.database = (select oid from pg_database where datname = current_database())
+        and (l.classid::bigint << 32) | l.objid::bigint = w.worker_id)
+    for update skip locked
+  loop
+    -- After the row lock: no claim of this worker can be under way, and what it claimed is visible.
+    with held as (
+      select r.namespace_id, r.run_id from runs r where r.owner = gone
+      order by r.namespace_id, r.run_id for no key update)
+    update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+      from held h where r.namespace_id = h.namespace_id and r.run_id = h.run_id;
+    get diagnostics freed = row_count;
+    delete from workers w where w.worker_id = gone;
+    update sandbox_requests s set worker_id = null where s.worker_id = gone and s.answered_at is null;
+    worker_id := gone; runs := freed;
+    return next;
+  end loop;
+end $$;
+
+CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+  with mine as (
+    select r.namespace_id, r.run_id from runs r
+    where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run)) and r.owner = p_worker
+    order by r.namespace_id, r.run_id for no key update)
+  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+    from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id
+$$;
+
+CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) RETURNS TABLE(i integer, ok boolean)
+    LANGUAGE sql
+    AS $$
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_after) with ordinality a (ns, run, n, attempt, after, i)),
+  kept as (
+    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
+      begun_at = case when p.attempt = 1 then null else p.begun_at end,
+      due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
+      due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end,
+      available_at = case when a.after is null then null else now_ms() + a.after end
+    from asked a
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
+      and p.claim_id is not null
+    returning a.i)
+  select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
+$$;
+
+CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+  known idempotency%rowtype;
+begin
+  if p_key is not null then
+    insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, p_at) on conflict do nothing;
+    if not found then
+      select * into known from idempotency
+        where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
+      run := known.object_id::uuid;
+      outcome := case when known.request_sha256 = p_request then 'replayed' else 'conflict' end;
+      return;
+    end if;
+  end if;
+  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, true);
+  insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
+      created_by_kind, created_by_id, parent, started_at, deadline)
+    values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
+      p_by_kind, p_by_id, p_parent, p_at, p_deadline);
+  insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
+  insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
+  outcome := 'started'; run := p_run;
+end $$;
+
+CREATE TABLE public.api_keys (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    prefix text NOT NULL,
+    secret_sha256 bytea NOT NULL,
+    scopes text[] NOT NULL,
+    expires_at bigint,
+    revoked_at bigint,
+    created_at bigint NOT NULL,
+    last_used_at bigint
+);
+
+COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, shown so that its owner can recognise it.';
+
+CREATE TABLE public.clock (
+    one boolean DEFAULT true NOT NULL,
+    offset_ms bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT clock_one_check CHECK (one)
+);
+
+COMMENT ON TABLE public.clock IS 'Added to the database clock. Always 0 outside tests: only rewind_test may update it.';
+
+CREATE TABLE public.compiled_scripts (
+    namespace_id uuid NOT NULL,
+    digest text NOT NULL COLLATE pg_catalog."C",
+    epoch smallint NOT NULL,
+    compiled jsonb NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.compiled_scripts IS 'What the epoch''s stripper made of a script, so that replay never strips again.';
+
+CREATE TABLE public.entries (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    seq integer NOT NULL,
+    type smallint NOT NULL,
+    "time" bigint NOT NULL,
+    cause integer,
+    fire_at bigint,
+    body bytea NOT NULL,
+    CONSTRAINT entries_body_check CHECK ((octet_length(body) <= 400000))
+);
+ALTER TABLE ONLY public.entries ALTER COLUMN body SET STORAGE MAIN;
+
+COMMENT ON TABLE public.entries IS 'The journals. Append-only: no role but rewind_retention may update or delete.';
+
+COMMENT ON COLUMN public.entries.fire_at IS 'start_timer only: the append''s database time plus the delay.';
+
+COMMENT ON COLUMN public.entries.body IS 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at).';
+
+CREATE TABLE public.idempotency (
+    organization_id uuid NOT NULL,
+    namespace_id uuid NOT NULL,
+    route text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    request_sha256 bytea NOT NULL,
+    object_id text NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON COLUMN public.idempotency.namespace_id IS 'All zeros for calls that belong to no namespace.';
+
+CREATE TABLE public.namespaces (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at bigint NOT NULL,
+    suspended_at bigint
+);
+
+CREATE TABLE public.organizations (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    created_at bigint NOT NULL,
+    suspended_at bigint,
+    CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
+);
+
+CREATE TABLE public.pending (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    kind smallint NOT NULL,
+    n integer NOT NULL,
+    seq integer NOT NULL,
+    since bigint NOT NULL,
+    line integer,
+    name text COLLATE pg_catalog."C",
+    due bigint,
+    due_why smallint,
+    organization_id uuid,
+    toolset text COLLATE pg_catalog."C",
+    route smallint,
+    idempotent boolean DEFAULT false NOT NULL,
+    gated boolean DEFAULT false NOT NULL,
+    deferred boolean DEFAULT false NOT NULL,
+    stopping boolean DEFAULT false NOT NULL,
+    available_at bigint,
+    timeout_ms bigint,
+    attempt smallint DEFAULT 0 NOT NULL,
+    begun_at bigint,
+    claim_id uuid,
+    lease_until bigint
+)
+WITH (autovacuum_vacuum_scale_factor='0.05');
+
+COMMENT ON TABLE public.pending IS 'One row per thing that a run waits for, inserted by its command and deleted by the event that settles it: that delete is the guard of an event append.';
+
+COMMENT ON COLUMN public.pending.kind IS '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run.';
+
+COMMENT ON COLUMN public.pending.due IS 'When the scheduler acts: timers fire; for calls see due_why.';
+
+COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';
+
+COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher.';
+
+COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may be withdrawn.';
+
+COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
+
+CREATE TABLE public.quarantines (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    at bigint NOT NULL,
+    report jsonb NOT NULL,
+    released_at bigint
+);
+
+CREATE TABLE public.run_facts (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    status smallint DEFAULT 0 NOT NULL,
+    script text NOT NULL COLLATE pg_catalog."C",
+    toolset text COLLATE pg_catalog."C",
+    toolset_digest text COLLATE pg_catalog."C",
+    workflow text COLLATE pg_catalog."C",
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_by_kind text NOT NULL,
+    created_by_id text NOT NULL,
+    parent jsonb,
+    started_at bigint NOT NULL,
+    ended_at bigint,
+    end_seq integer,
+    deadline bigint NOT NULL,
+    progress bytea
+);
+
+COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
+
+CREATE TABLE public.runs (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    status smallint DEFAULT 0 NOT NULL,
+    epoch smallint NOT NULL,
+    next_seq integer NOT NULL,
+    commands integer DEFAULT 0 NOT NULL,
+    last_time bigint NOT NULL,
+    last_event integer NOT NULL,
+    delivered integer DEFAULT '-1'::integer NOT NULL,
+    owner bigint,
+    owner_epoch integer DEFAULT 0 NOT NULL,
+    ready boolean NOT NULL,
+    cancelling boolean DEFAULT false NOT NULL,
+    cpu_us bigint DEFAULT 0 NOT NULL,
+    activations integer DEFAULT 0 NOT NULL,
+    calls integer DEFAULT 0 NOT NULL
+)
+WITH (fillfactor='60');
+
+COMMENT ON COLUMN public.runs.status IS '0 active, 1 completed, 2 failed, 3 cancelled, 4 aborted, 5 quarantined.';
+
+COMMENT ON COLUMN public.runs.commands IS 'Commands recorded: part of the guard of a command append.';
+
+COMMENT ON COLUMN public.runs.last_time IS 'Time of the last event; the next event is not earlier.';
+
+COMMENT ON COLUMN public.runs.last_event IS 'Seq of the last event that is delivered to the script.';
+
+COMMENT ON COLUMN public.runs.delivered IS 'Seq of the last event that the owner finished: survived, with its commands appended.';
+
+COMMENT ON COLUMN public.runs.owner_epoch IS 'Counts the owners: an append of a former owner is refused.';
+
+COMMENT ON COLUMN public.runs.ready IS 'An event waits and nobody owns the run. Changed only together with owner, so that appends to an owned run update no index.';
+
+CREATE UNLOGGED TABLE public.sandbox_requests (
+    id uuid NOT NULL,
+    namespace_id uuid NOT NULL,
+    kind text NOT NULL,
+    payload bytea NOT NULL,
+    created_at bigint NOT NULL,
+    deadline bigint NOT NULL,
+    worker_id bigint,
+    answered_at bigint,
+    answer bytea,
+    failure text
+);
+
+COMMENT ON TABLE public.sandbox_requests IS 'What the control plane asks of the sandbox (strip, check, replay). Unlogged: lost in a crash of Postgres, then asked again.';
+
+CREATE TABLE public.schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE public.scripts (
+    namespace_id uuid NOT NULL,
+    digest text NOT NULL COLLATE pg_catalog."C",
+    source text NOT NULL,
+    created_at bigint NOT NULL
+);
+
+CREATE TABLE public.signal_ids (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    signal_id text NOT NULL COLLATE pg_catalog."C",
+    seq integer NOT NULL
+);
+
+COMMENT ON TABLE public.signal_ids IS 'Signals are unique by id within a run while it is active.';
+
+CREATE TABLE public.tokens (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    namespace_id uuid NOT NULL,
+    name text DEFAULT ''::text NOT NULL,
+    prefix text NOT NULL,
+    secret_sha256 bytea NOT NULL,
+    scopes text[] NOT NULL,
+    narrow jsonb DEFAULT '{}'::jsonb NOT NULL,
+    expires_at bigint,
+    revoked_at bigint,
+    created_at bigint NOT NULL,
+    last_used_at bigint
+);
+
+CREATE TABLE public.toolset_versions (
+    organization_id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    definition jsonb NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.toolset_versions IS 'Pinned tools, immutable. `latest` of a name stands in toolsets.';
+
+CREATE TABLE public.toolsets (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    updated_at bigint NOT NULL
+);
+
+CREATE TABLE public.workers (
+    worker_id bigint NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    started_at bigint NOT NULL,
+    heartbeat_at bigint NOT NULL,
+    epochs smallint[] NOT NULL
+);
+
+COMMENT ON TABLE public.workers IS 'Live worker processes. Each holds the advisory lock worker_id; a free lock means dead.';
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_secret_sha256_key UNIQUE (secret_sha256);
+
+ALTER TABLE ONLY public.clock
+    ADD CONSTRAINT clock_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY public.compiled_scripts
+    ADD CONSTRAINT compiled_scripts_pkey PRIMARY KEY (namespace_id, digest, epoch);
+
+ALTER TABLE ONLY public.entries
+    ADD CONSTRAINT entries_pkey PRIMARY KEY (namespace_id, run_id, seq);
+
+ALTER TABLE ONLY public.idempotency
+    ADD CONSTRAINT idempotency_pkey PRIMARY KEY (organization_id, namespace_id, route, key);
+
+ALTER TABLE ONLY public.namespaces
+    ADD CONSTRAINT namespaces_organization_id_name_key UNIQUE (organization_id, name);
+
+ALTER TABLE ONLY public.namespaces
+    ADD CONSTRAINT namespaces_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.organizations
+    ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.pending
+    ADD CONSTRAINT pending_pkey PRIMARY KEY (namespace_id, run_id, kind, n);
+
+ALTER TABLE ONLY public.quarantines
+    ADD CONSTRAINT quarantines_pkey PRIMARY KEY (namespace_id, run_id, at);
+
+ALTER TABLE ONLY public.run_facts
+    ADD CONSTRAINT run_facts_pkey PRIMARY KEY (namespace_id, run_id);
+
+ALTER TABLE ONLY public.runs
+    ADD CONSTRAINT runs_pkey PRIMARY KEY (namespace_id, run_id);
+
+ALTER TABLE ONLY public.sandbox_requests
+    ADD CONSTRAINT sandbox_requests_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.schema_migrations
+    ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY public.scripts
+    ADD CONSTRAINT scripts_pkey PRIMARY KEY (namespace_id, digest);
+
+ALTER TABLE ONLY public.signal_ids
+    ADD CONSTRAINT signal_ids_pkey PRIMARY KEY (namespace_id, run_id, signal_id);
+
+ALTER TABLE ONLY public.tokens
+    ADD CONSTRAINT tokens_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.tokens
+    ADD CONSTRAINT tokens_secret_sha256_key UNIQUE (secret_sha256);
+
+ALTER TABLE ONLY public.toolset_versions
+    ADD CONSTRAINT toolset_versions_pkey PRIMARY KEY (organization_id, name, digest);
+
+ALTER TABLE ONLY public.toolsets
+    ADD CONSTRAINT toolsets_pkey PRIMARY KEY (organization_id, name);
+
+ALTER TABLE ONLY public.workers
+    ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
+
+CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
+
+CREATE INDEX pending_due ON public.pending USING btree (due) WHERE (due IS NOT NULL);
+
+CREATE INDEX pending_lease ON public.pending USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+
+CREATE INDEX pending_offered ON public.pending USING btree (organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred));
+
+CREATE INDEX run_facts_status ON public.run_facts USING btree (namespace_id, status, run_id);
+
+CREATE INDEX runs_owner ON public.runs USING btree (owner) WHERE (owner IS NOT NULL);
+
+CREATE INDEX runs_ready ON public.runs USING btree (namespace_id, run_id) WHERE ready;
+
+CREATE INDEX sandbox_requests_open ON public.sandbox_requests USING btree (created_at) WHERE (answered_at IS NULL);
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.namespaces
+    ADD CONSTRAINT namespaces_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.tokens
+    ADD CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES public.namespaces(id);
+
+ALTER TABLE ONLY public.tokens
+    ADD CONSTRAINT tokens_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+GRANT CREATE ON SCHEMA public TO rewind_owner;
+
+REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.expire_leases(p_limit integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
+GRANT ALL ON FUNCTION public.now_ms() TO rewind_worker;
+GRANT ALL ON FUNCTION public.now_ms() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.reap_workers(p_stale bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_retention;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
+
+GRANT SELECT ON TABLE public.clock TO rewind_api;
+GRANT SELECT ON TABLE public.clock TO rewind_worker;
+GRANT SELECT ON TABLE public.clock TO rewind_retention;
+GRANT UPDATE ON TABLE public.clock TO rewind_test;
+
+GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_worker;
+
+GRANT SELECT,INSERT ON TABLE public.entries TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.entries TO rewind_worker;
+GRANT SELECT,DELETE,UPDATE ON TABLE public.entries TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;
+
+GRANT SELECT ON TABLE public.namespaces TO rewind_worker;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.organizations TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.pending TO rewind_retention;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
+
+GRANT SELECT,UPDATE ON TABLE public.run_facts TO rewind_worker;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.run_facts TO rewind_retention;
+
+GRANT SELECT,UPDATE ON TABLE public.runs TO rewind_worker;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.runs TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.runs TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_worker;
+
+GRANT SELECT ON TABLE public.schema_migrations TO rewind_api;
+GRANT SELECT ON TABLE public.schema_migrations TO rewind_worker;
+GRANT SELECT ON TABLE public.schema_migrations TO rewind_retention;
+
+GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_api;
+GRANT SELECT ON TABLE public.scripts TO rewind_worker;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
+GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.signal_ids TO rewind_retention;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
+
+GRANT SELECT ON TABLE public.toolset_versions TO rewind_worker;
+GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_worker;
