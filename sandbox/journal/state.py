@@ -223,9 +223,8 @@ def _signal(
             elif state.cancelling is None:
                 state.waits[body.wait] = wait
         case e.SignalWaitCleared():
-            _require(
-                body.wait in state.waits or state.cancelling is not None, entry, "the wait is not pending"
-            )
+            rejected = state.cancelling is not None and body.wait <= state.waits_made
+            _require(rejected or body.wait in state.waits, entry, "the wait is not pending")
             state.waits.pop(body.wait, None)
         case e.SignalReceived():
             _require(body.id not in state.signal_ids, entry, "the signal was received already")

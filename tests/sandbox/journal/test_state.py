@@ -21,7 +21,7 @@ LIMIT = e.CancelRequested("limit", None, None, "cpu", 5000, 5001, Seq(0))
 
 
 def wait(
-    number: int, name: str = "go", timer_number: int | None = None, harness: bool = False
+    number: int, name: str = "go", timer_number: int | None = None, *, harness: bool = False
 ) -> e.SignalAwaited:
     return e.SignalAwaited(number, name, timer_number, "harness" if harness else None)
 
