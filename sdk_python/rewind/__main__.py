@@ -1,0 +1,5 @@
+"""`python -m rewind` is the command `rewind`."""
+
+from rewind.cli import main
+
+raise SystemExit(main())

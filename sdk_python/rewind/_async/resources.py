@@ -1,0 +1,185 @@
+"""`client.toolsets`, `.tokens`, `.namespaces` and `.tasks`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from rewind._async.pager import AsyncPager
+from rewind._core import AsyncCore, Call, segment
+from rewind._tools import AnyTool, declare
+from rewind._types import CallOptions, Duration, Namespace, Page, Settled, Token, Toolset, duration_ms, given
+
+UNLIMITED = "never"
+
+
+class AsyncToolsets:
+    def __init__(self, core: AsyncCore) -> None:
+        self._core = core
+
+    async def register(
+        self,
+        name: str,
+        tools: Sequence[AnyTool | Mapping[str, Any]] = (),
+        *,
+        mcp: Sequence[Mapping[str, Any]] | None = None,
+        http: Mapping[str, Any] | None = None,
+        workflows: Sequence[str] | None = None,
+        secrets: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Toolset:
+        """Pin a toolset under `name`. Host tools are Python functions, `@tool`s, or declarations as the API takes them.
+
+        The same again changes nothing; a change makes a new digest, and `name` then means the new one.
+        """
+        body = {
+            "name": name,
+            "tools": [declare(item) for item in tools],
+            **given(mcp=mcp, http=http, workflows=workflows, secrets=secrets),
+        }
+        answer = await self._core.call(
+            Call(method="POST", path="/v1/toolsets", body=body, repeatable=True), options
+        )
+        return Toolset.from_wire(answer.data, answer.request_id)
+
+    async def get(self, name: str, **options: Unpack[CallOptions]) -> Toolset:
+        call = Call(method="GET", path=f"/v1/toolsets/{segment(name, 'the toolset name')}")
+        answer = await self._core.call(call, options)
+        return Toolset.from_wire(answer.data, answer.request_id)
+
+    def list(
+        self, *, limit: int | None = None, after: str | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncPager[Toolset]:
+        async def fetch(cursor: str | None) -> Page[Toolset]:
+            call = Call(method="GET", path="/v1/toolsets", query={"limit": limit, "after": cursor})
+            answer = await self._core.call(call, options)
+            items = [Toolset.from_wire(item) for item in answer.data["data"]]
+            return Page(
+                data=items, next=answer.data.get("next"), request_id=answer.request_id, raw=answer.data
+            )
+
+        return AsyncPager(fetch, after)
+
+    async def delete(self, name: str, **options: Unpack[CallOptions]) -> None:
+        path = f"/v1/toolsets/{segment(name, 'the toolset name')}"
+        await self._core.call(Call(method="DELETE", path=path), options)
+
+
+class AsyncTokens:
+    def __init__(self, core: AsyncCore) -> None:
+        self._core = core
+
+    async def create(
+        self,
+        namespace: str | None = None,
+        *,
+        scopes: Sequence[str] | None = None,
+        ttl: Duration | None = None,
+        name: str | None = None,
+        narrow: Mapping[str, Any] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Token:
+        """A namespace token for an agent; it lives 24 h unless `ttl` says otherwise ("never": until deleted).
+
+        The secret is in this answer only, so the call is not repeated after a broken connection.
+        """
+        body: dict[str, Any] = {"namespace": namespace or self._core.config.namespace}
+        if ttl is not None:
+            body["ttl"] = None if ttl == UNLIMITED else duration_ms(ttl)
+        body.update(given(scopes=scopes, name=name, narrow=narrow))
+        answer = await self._core.call(Call(method="POST", path="/v1/tokens", body=body), options)
+        return Token.from_wire(answer.data, answer.request_id)
+
+    def list(
+        self,
+        namespace: str | None = None,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncPager[Token]:
+        query = {"namespace": namespace or self._core.config.namespace, "limit": limit}
+
+        async def fetch(cursor: str | None) -> Page[Token]:
+            call = Call(method="GET", path="/v1/tokens", query={**query, "after": cursor})
+            answer = await self._core.call(call, options)
+            items = [Token.from_wire(item) for item in answer.data["data"]]
+            return Page(
+                data=items, next=answer.data.get("next"), request_id=answer.request_id, raw=answer.data
+            )
+
+        return AsyncPager(fetch, after)
+
+    async def delete(self, token_id: str, **options: Unpack[CallOptions]) -> None:
+        path = f"/v1/tokens/{segment(token_id, 'the token id')}"
+        await self._core.call(Call(method="DELETE", path=path), options)
+
+
+class AsyncNamespaces:
+    def __init__(self, core: AsyncCore) -> None:
+        self._core = core
+
+    async def put(
+        self, name: str, *, labels: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+    ) -> Namespace:
+        """Make the namespace, or set its labels. A namespace is also made by its first run."""
+        call = Call(method="PUT", path=_namespace_path(name), body={"labels": dict(labels or {})})
+        answer = await self._core.call(call, options)
+        return Namespace.from_wire(answer.data, answer.request_id)
+
+    async def get(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
+        answer = await self._core.call(Call(method="GET", path=_namespace_path(name)), options)
+        return Namespace.from_wire(answer.data, answer.request_id)
+
+    def list(
+        self, *, limit: int | None = None, after: str | None = None, **options: Unpack[CallOptions]
+    ) -> AsyncPager[Namespace]:
+        async def fetch(cursor: str | None) -> Page[Namespace]:
+            call = Call(method="GET", path="/v1/namespaces", query={"limit": limit, "after": cursor})
+            answer = await self._core.call(call, options)
+            items = [Namespace.from_wire(item) for item in answer.data["data"]]
+            return Page(
+                data=items, next=answer.data.get("next"), request_id=answer.request_id, raw=answer.data
+            )
+
+        return AsyncPager(fetch, after)
+
+    async def delete(self, name: str, **options: Unpack[CallOptions]) -> None:
+        await self._core.call(Call(method="DELETE", path=_namespace_path(name)), options)
+
+
+class AsyncTasks:
+    """Settle deferred calls from anywhere: a tool that called `ctx.defer()` keeps only its `ctx.token`."""
+
+    def __init__(self, core: AsyncCore) -> None:
+        self._core = core
+
+    async def complete(self, token: str, result: Any = None, **options: Unpack[CallOptions]) -> Settled:
+        return await self._settle("complete", {"token": token, "result": result}, options)
+
+    async def fail(
+        self,
+        token: str,
+        message: str,
+        *,
+        code: str | None = None,
+        data: Any = None,
+        retryable: bool | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Settled:
+        error = {"message": message, **given(code=code, data=data, retryable=retryable)}
+        return await self._settle("fail", {"token": token, "error": error}, options)
+
+    async def defer(
+        self, token: str, *, expires: Duration | None = None, **options: Unpack[CallOptions]
+    ) -> Settled:
+        item = {"token": token} if expires is None else {"token": token, "expires": duration_ms(expires)}
+        return await self._settle("defer", item, options)
+
+    async def _settle(self, verb: str, item: dict[str, Any], options: CallOptions) -> Settled:
+        call = Call(method="POST", path=f"/v1/tasks/{verb}", body={"items": [item]}, repeatable=True)
+        answer = await self._core.call(call, options)
+        verdict: Settled = answer.data["results"][0]
+        return verdict
+
+
+def _namespace_path(name: str) -> str:
+    return f"/v1/namespaces/{segment(name, 'the namespace')}"

@@ -1,0 +1,266 @@
+"""The verbs `run` and `runs`."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rewind._cli_base import (
+    Console,
+    Usage,
+    group,
+    json_argument,
+    labels_argument,
+    read_file,
+    remote_verb,
+    seconds,
+)
+from rewind._client import Rewind
+from rewind._journal_text import JournalText, compact, error_text, size_text, took_text
+from rewind._style import clip, without_escapes
+from rewind._types import Entry, Run
+
+START_WAIT_MS_MAX = 60_000
+FOLLOW_POLL_S = 0.5
+OUTPUT_LINE_CHARS = 100
+_END_ENTRIES = frozenset({"complete_run", "fail_run", "cancel_run", "run_aborted"})
+_SIGNS = {
+    "completed": "green",
+    "failed": "red",
+    "aborted": "red",
+    "quarantined": "red",
+    "cancelled": "yellow",
+}
+
+Verbs = argparse._SubParsersAction
+
+
+def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
+    run = remote_verb(verbs, "run", run_file, help="run a script and print its output")
+    run.add_argument("file", metavar="FILE", help="the script (- for stdin)")
+    run.add_argument("--toolset", help="the tools that the script may call: NAME or NAME@sha256:…")
+    run.add_argument("--input", metavar="JSON", help="argument of main: JSON, @file, or - for stdin")
+    run.add_argument("--wait", type=seconds, default=30.0, metavar="TIME", help="how long to wait (30s)")
+    run.add_argument("--until", choices=("ended", "blocked"), default="ended", help="what to wait for")
+    run.add_argument("--ttl", help="cancel the run after this time (30d)")
+    run.add_argument("--label", action="append", metavar="KEY=VALUE", help="may be repeated")
+    run.add_argument("--idempotency-key", metavar="KEY", help="the same key again gives the same run")
+
+    runs = group(verbs, "runs", help="look at runs and talk to them")
+    listing = remote_verb(runs, "list", list_runs, help="list runs, newest first")
+    listing.add_argument("--status", choices=("active", *_SIGNS))
+    listing.add_argument("--label", action="append", metavar="KEY=VALUE")
+    listing.add_argument("--limit", type=int, default=20)
+    get = remote_verb(runs, "get", get_run, help="show one run")
+    get.add_argument("run", metavar="RUN")
+    get.add_argument("--wait", type=seconds, default=0.0, metavar="TIME", help="wait for its end")
+    signal = remote_verb(runs, "signal", signal_run, help="send a signal to a run")
+    signal.add_argument("run", metavar="RUN")
+    signal.add_argument("name", metavar="NAME")
+    signal.add_argument(
+        "payload", metavar="JSON", nargs="?", default="null", help="JSON, @file, or - for stdin"
+    )
+    signal.add_argument("--by", help="who sends it, as the script and the journal will see it")
+    signal.add_argument("--id", help="a repeat with the same id is taken once")
+    cancel = remote_verb(runs, "cancel", cancel_run, help="cancel a run")
+    cancel.add_argument("run", metavar="RUN")
+    cancel.add_argument("--reason")
+    output = remote_verb(runs, "output", print_output, help="print the whole output of a run as JSON")
+    output.add_argument("run", metavar="RUN")
+    journal = remote_verb(runs, "journal", print_journal, help="print what happened in a run")
+    journal.add_argument("run", metavar="RUN")
+    journal.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+
+
+def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    value = None if arguments.input is None else json_argument(arguments.input, "--input")
+    if arguments.file == "-" and arguments.input == "-":
+        raise Usage("only one of FILE and --input can be read from stdin")
+    options: dict[str, Any] = {}
+    if arguments.idempotency_key:
+        options["idempotency_key"] = arguments.idempotency_key
+    began = time.monotonic()
+    run = client.runs.start(
+        script=read_file(arguments.file),
+        toolset=arguments.toolset,
+        input=value,
+        wait=min(START_WAIT_MS_MAX, round(arguments.wait * 1000)),
+        until=arguments.until,
+        ttl=arguments.ttl,
+        labels=labels_argument(arguments.label) or None,
+        **options,
+    )
+    left = arguments.wait - (time.monotonic() - began)
+    if run.status == "active" and left > 0 and arguments.wait * 1000 > START_WAIT_MS_MAX:
+        run = client.runs.wait(run.id, timeout_s=left, until=arguments.until)
+    return _show(run, console)
+
+
+def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    if not 1 <= arguments.limit <= 10_000:
+        raise Usage("--limit takes 1 to 10000")
+    pager = client.runs.list(
+        status=arguments.status, labels=labels_argument(arguments.label), limit=min(arguments.limit, 200)
+    )
+    found = [run for run, _ in zip(pager, range(arguments.limit), strict=False)]
+    if arguments.json:
+        console.json({"data": [run.raw for run in found]})
+    elif not found:
+        console.note("no runs" if not arguments.status else f"no {arguments.status} runs")
+    else:
+        rows = [(run.id, run.status, age_text(run.started_at), summary(run)) for run in found]
+        console.table(("RUN", "STATUS", "STARTED", ""), rows)
+    return 0
+
+
+def get_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    if arguments.wait:
+        run = client.runs.wait(arguments.run, timeout_s=arguments.wait)
+    else:
+        run = client.runs.get(arguments.run)
+    _show(run, console)
+    return 0
+
+
+def signal_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    payload = json_argument(arguments.payload, "the payload")
+    receipt = client.runs.signal(arguments.run, arguments.name, payload, id=arguments.id, by=arguments.by)
+    if arguments.json:
+        console.json(receipt.raw)
+    else:
+        console.line("already received" if receipt.duplicate else "sent")
+    return 0
+
+
+def cancel_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    run = client.runs.cancel(arguments.run, reason=arguments.reason)
+    if arguments.json:
+        console.json(run.raw)
+    else:
+        console.line(
+            f"{run.status}" if run.ended else "cancelling: the script gets one activation to clean up"
+        )
+    return 0
+
+
+def print_output(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    console.line(client.runs.output_text(arguments.run))
+    return 0
+
+
+def print_journal(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    text = JournalText(console.style)
+    entries: Sequence[Entry] = client.runs.journal(arguments.run)
+    if not arguments.json:
+        console.line(text.header())
+    last = -1
+    while True:
+        for entry in entries:
+            last = entry["seq"]
+            if arguments.json:
+                console.json(entry)
+            else:
+                console.line(text.line(entry))
+        if not arguments.follow or any(entry["type"] in _END_ENTRIES for entry in entries):
+            return 0
+        time.sleep(FOLLOW_POLL_S)
+        entries = client.runs.journal(arguments.run, after=last)
+
+
+def _show(run: Run, console: Console) -> int:
+    """A run for a person: how it stands, what it waits for, its error or output. Exit code by its status."""
+    code = 0 if run.status in {"active", "completed"} else 1
+    if console.as_json:
+        console.json(run.raw)
+        return code
+    for line in describe(run, console):
+        console.line(line)
+    return code
+
+
+def describe(run: Run, console: Console) -> list[str]:
+    style = console.style
+    paint = getattr(style, _SIGNS.get(run.status, "bold"))
+    took = f" after {_took(run)}" if run.ended_at else ""
+    lines = [f"run {run.id}  {paint(run.status)}{took}"]
+    if run.status == "active":
+        doing = [f"waits for {waiting_text(item)}" for item in run.waiting_for] or ["running"]
+        more = run.waiting_count - len(run.waiting_for)
+        lines.extend(
+            f"  {style.plain(line)}" for line in [*doing, *([f"and {more} more"] if more > 0 else [])]
+        )
+        lines.append(style.dim(f"  rewind runs journal {run.id} -f   follows it"))
+    if run.error:
+        lines.extend(f"  {line}" for line in style.plain_lines(error_text(without_escapes(run.error))))
+    if run.reason:
+        lines.append(f"  reason: {style.plain(str(run.reason))}")
+    if run.status == "completed":
+        lines.extend(_output_lines(run, console))
+    return lines
+
+
+def waiting_text(item: dict[str, Any]) -> str:
+    """One thing that a run waits for: `signal "approval" (line 12, until …)`."""
+    kind = item.get("kind")
+    name = item.get("name")
+    what = {
+        "signal": f"signal {compact(name)}",
+        "tool_call": f"tool {item.get('tool')} #{item.get('call')}{' (deferred)' if item.get('deferred') else ''}",
+        "approval": f"approval of {item.get('tool')} #{item.get('call')}",
+        "timer": "a timer",
+        "child_run": f"run {item.get('run')}",
+    }.get(str(kind), str(kind))
+    where = [f"line {item['line']}"] if item.get("line") else []
+    until = [f"until {item['until']}"] if item.get("until") else []
+    notes = ", ".join(where + until)
+    return f"{what} ({notes})" if notes else what
+
+
+def summary(run: Run) -> str:
+    """What is worth knowing of a run in a list."""
+    if run.error:
+        return clip(f"{run.error.get('name')}: {run.error.get('message')}", 80)
+    if run.status == "active" and run.waiting_for:
+        return clip(f"waits for {waiting_text(run.waiting_for[0])}", 80)
+    if run.status == "completed" and not run.output_truncated:
+        return clip(compact(run.output), 60)
+    return run.reason or ""
+
+
+def age_text(iso: str | None, now: datetime | None = None) -> str:
+    if iso is None:
+        return ""
+    passed = (now or datetime.now(UTC)) - datetime.fromisoformat(iso.replace("Z", "+00:00"))
+    whole = max(0, int(passed.total_seconds()))
+    return "just now" if whole < 1 else f"{took_text(whole * 1000).split(' ', maxsplit=1)[0]} ago"
+
+
+def _took(run: Run) -> str:
+    began = datetime.fromisoformat(str(run.started_at).replace("Z", "+00:00"))
+    ended = datetime.fromisoformat(str(run.ended_at).replace("Z", "+00:00"))
+    return took_text(round((ended - began).total_seconds() * 1000))
+
+
+def _output_lines(run: Run, console: Console) -> list[str]:
+    if run.output_truncated:
+        hint = f"rewind runs output {run.id}"
+        return [console.style.dim(f"  the output has {size_text(run.output_bytes or 0)}: {hint}")]
+    one_line = compact(run.output)
+    if len(one_line) <= OUTPUT_LINE_CHARS:
+        return [console.style.plain(one_line)]
+    return console.style.plain_lines(pretty(run.output))
+
+
+def pretty(value: Any, indent: int = 0) -> str:
+    """JSON on several lines, with short lists and objects kept on one."""
+    one_line = compact(value)
+    if len(one_line) + indent <= OUTPUT_LINE_CHARS or not isinstance(value, dict | list) or not value:
+        return one_line
+    inner = " " * (indent + 2)
+    if isinstance(value, dict):
+        parts = [f"{inner}{compact(key)}: {pretty(item, indent + 2)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
+    return (
+        "[\n" + ",\n".join(f"{inner}{pretty(item, indent + 2)}" for item in value) + "\n" + " " * indent + "]"
+    )

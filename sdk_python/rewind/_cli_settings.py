@@ -1,0 +1,68 @@
+"""The verbs `toolsets` and `tokens`."""
+
+import argparse
+from typing import Any
+
+from rewind._cli_base import Console, group, remote_verb
+from rewind._client import Rewind
+from rewind._types import given
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    toolsets = group(verbs, "toolsets", help="look at the registered tools")
+    remote_verb(toolsets, "list", list_toolsets, help="list the toolsets")
+    get = remote_verb(toolsets, "get", get_toolset, help="show the tools of a toolset")
+    get.add_argument("name", metavar="NAME")
+
+    tokens = group(verbs, "tokens", help="make namespace tokens for agents")
+    create = remote_verb(tokens, "create", create_token, help="make a token of one namespace")
+    create.add_argument(
+        "--scope", action="append", metavar="SCOPE", help="such as runs:write; may be repeated"
+    )
+    create.add_argument("--ttl", help="how long it lives (24h); never: until it is deleted")
+    create.add_argument("--name", help="what you call it")
+
+
+def list_toolsets(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    found = list(client.toolsets.list())
+    if arguments.json:
+        console.json({"data": [toolset.raw for toolset in found]})
+    elif not found:
+        console.note("no toolsets; `client.toolsets.register(name, tools=[...])` makes one")
+    else:
+        rows = [(t.name, str(len(t.tools)), t.digest) for t in found]
+        console.table(("TOOLSET", "TOOLS", "DIGEST"), rows)
+    return 0
+
+
+def get_toolset(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    found = client.toolsets.get(arguments.name)
+    if arguments.json:
+        console.json(found.raw)
+        return 0
+    console.line(f"{found.name}@{found.digest}")
+    rows = [(tool["name"], str(tool.get("kind", "")), _policy(tool)) for tool in found.tools]
+    if rows:
+        console.table(("TOOL", "KIND", ""), rows)
+    for warning in found.warnings:
+        console.note(f"warning: {warning}")
+    return 0
+
+
+def create_token(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    options: dict[str, Any] = given(scopes=arguments.scope, ttl=arguments.ttl, name=arguments.name)
+    token = client.tokens.create(**options)
+    if arguments.json:
+        console.json(token.raw)
+        return 0
+    console.line(token.token or "")
+    until = f"until {token.expires_at}" if token.expires_at else "until it is deleted"
+    console.note(
+        f"for namespace {token.namespace}, {until}, scopes: {' '.join(token.scopes)}. It is shown only now."
+    )
+    return 0
+
+
+def _policy(tool: dict[str, Any]) -> str:
+    words = [word for word in ("approval", "idempotent", "disabled") if tool.get(word)]
+    return ", ".join(words)

@@ -1,0 +1,269 @@
+# Written by sdk_python/make_sync.py from rewind/_async/runs.py; change that file.
+# ruff: noqa: I001
+# fmt: off
+"""`client.runs`: start runs, watch them, talk to them."""
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Unpack
+
+import orjson
+
+from rewind._sync.pager import Pager
+from rewind._core import Call, segment
+from rewind._portal import Core
+from rewind._errors import RunAborted, RunCancelled, RunFailed, RunQuarantined
+from rewind._types import (
+    CallOptions,
+    Duration,
+    Entry,
+    Page,
+    Run,
+    SignalReceipt,
+    Status,
+    Until,
+    duration_ms,
+    given,
+)
+
+WAIT_WINDOW_MS = 30_000
+"""One long-poll of `wait`; the server allows at most 60 s."""
+OUTPUT_CHUNK_BYTES = 262_144
+JOURNAL_PAGE = 1_000
+_ENDINGS = {
+    "failed": RunFailed,
+    "cancelled": RunCancelled,
+    "aborted": RunAborted,
+    "quarantined": RunQuarantined,
+}
+
+
+class Runs:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def start(
+        self,
+        *,
+        script: str | None = None,
+        workflow: str | None = None,
+        toolset: str | None = None,
+        input: Any = None,  # noqa: A002 - the API's name
+        wait: Duration | None = None,
+        until: Until | None = None,
+        ttl: Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        start_at: datetime | str | None = None,
+        traceparent: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run:
+        """Start a run of a script (source or digest) or of a workflow, and wait for it as long as `wait` says.
+
+        Without an idempotency key one is made for this call, so that a retry never starts a second run.
+        """
+        wait_value = None if wait is None else duration_ms(wait)
+        body = given(
+            script=script,
+            workflow=workflow,
+            toolset=toolset,
+            input=input,
+            wait=wait_value,
+            until=until,
+            ttl=None if ttl is None else duration_ms(ttl),
+            labels=None if labels is None else dict(labels),
+            namespace=namespace or self._core.config.namespace,
+            start_at=start_at.isoformat() if isinstance(start_at, datetime) else start_at,
+            traceparent=traceparent,
+        )
+        options.setdefault("idempotency_key", str(uuid.uuid4()))
+        call = Call(method="POST", path="/v1/runs", body=body, repeatable=True, wait_s=_poll_s(wait_value))
+        answer = self._core.call(call, options)
+        return Run.from_wire(answer.data, answer.request_id)
+
+    def get(
+        self,
+        run: str,
+        *,
+        wait: Duration | None = None,
+        until: Until | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run:
+        """The run as it is now, or when it has ended (or is blocked), at the latest after `wait` (≤ 60 s)."""
+        wait_value = None if wait is None else duration_ms(wait)
+        query = {"wait": wait_value, "until": until, **self._scope(namespace)}
+        call = Call(method="GET", path=_path(run), query=query, wait_s=_poll_s(wait_value))
+        answer = self._core.call(call, options)
+        return Run.from_wire(answer.data, answer.request_id)
+
+    def wait(
+        self,
+        run: str,
+        *,
+        timeout_s: float | None = None,
+        until: Until = "ended",
+        raise_: bool = False,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run:
+        """Wait until the run has ended (or is blocked, or quarantined), for `timeout_s` seconds or as long as it takes.
+
+        When the time is over the run is returned as it is. With `raise_`, a run that ended other than completed
+        is raised as RunFailed, RunCancelled, RunAborted or RunQuarantined.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            window = WAIT_WINDOW_MS
+            if deadline is not None:
+                window = max(0, min(window, round((deadline - time.monotonic()) * 1000)))
+            began = time.monotonic()
+            found = self.get(run, wait=window, until=until, namespace=namespace, **options)
+            answered_early = time.monotonic() - began < window / 1000
+            out_of_time = deadline is not None and time.monotonic() >= deadline
+            if found.status != "active" or out_of_time or (until == "blocked" and answered_early):
+                break
+            if answered_early:  # a server that is leaving answers before its time
+                self._core.pause(0.1)
+        if raise_ and found.status in _ENDINGS:
+            raise _ENDINGS[found.status](found)
+        return found
+
+    def list(
+        self,
+        *,
+        status: Status | None = None,
+        labels: Mapping[str, str] | None = None,
+        script: str | None = None,
+        workflow: str | None = None,
+        toolset: str | None = None,
+        parent: str | None = None,
+        from_: datetime | str | None = None,
+        to: datetime | str | None = None,
+        q: str | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Pager[Run]:
+        """Runs, newest first. `limit` is the size of a page, not of the list."""
+        query = {
+            "status": status,
+            "script": script,
+            "workflow": workflow,
+            "toolset": toolset,
+            "parent": parent,
+            "from": from_.isoformat() if isinstance(from_, datetime) else from_,
+            "to": to.isoformat() if isinstance(to, datetime) else to,
+            "q": q,
+            "limit": limit,
+            **{f"label.{key}": value for key, value in (labels or {}).items()},
+            **self._scope(namespace),
+        }
+
+        def fetch(cursor: str | None) -> Page[Run]:
+            call = Call(method="GET", path="/v1/runs", query={**query, "after": cursor})
+            answer = self._core.call(call, options)
+            items = [Run.from_wire(item) for item in answer.data["data"]]
+            return Page(
+                data=items, next=answer.data.get("next"), request_id=answer.request_id, raw=answer.data
+            )
+
+        return Pager(fetch, after)
+
+    def signal(
+        self,
+        run: str,
+        name: str,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002 - the API's name
+        by: str | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> SignalReceipt:
+        """Send a signal. Its id (made here when absent) makes a repeat harmless: the run takes it once."""
+        body = {"name": name, "payload": payload, "id": id or str(uuid.uuid4()), **given(by=by)}
+        call = Call(
+            method="POST",
+            path=f"{_path(run)}/signals",
+            query=self._scope(namespace),
+            body=body,
+            repeatable=True,
+        )
+        answer = self._core.call(call, options)
+        return SignalReceipt.from_wire(answer.data, answer.request_id)
+
+    def cancel(
+        self,
+        run: str,
+        *,
+        reason: str | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run:
+        """Ask the run to end: its script gets one activation to clean up."""
+        call = Call(
+            method="POST",
+            path=f"{_path(run)}/cancel",
+            query=self._scope(namespace),
+            body=given(reason=reason),
+            repeatable=True,
+        )
+        answer = self._core.call(call, options)
+        return Run.from_wire(answer.data, answer.request_id)
+
+    def journal(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Sequence[Entry]:
+        """The journal's entries after seq `after`, all that are recorded by now."""
+        entries: list[Entry] = []
+        cursor = after
+        while True:
+            query = {"after": cursor, "limit": JOURNAL_PAGE, **self._scope(namespace)}
+            call = Call(method="GET", path=f"{_path(run)}/journal", query=query)
+            page = (self._core.call(call, options)).data
+            entries.extend(page["data"])
+            if page.get("next") is None:
+                return entries
+            cursor = page["next"]
+
+    def output(self, run: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Any:
+        """The whole output, also when it is too large for the run's own `output`."""
+        return orjson.loads(self.output_text(run, namespace=namespace, **options))
+
+    def output_text(
+        self, run: str, *, namespace: str | None = None, **options: Unpack[CallOptions]
+    ) -> str:
+        """JSON text of the whole output."""
+        parts: list[str] = []
+        offset = 0
+        while True:
+            query = {"offset": offset, "limit": OUTPUT_CHUNK_BYTES, **self._scope(namespace)}
+            call = Call(method="GET", path=f"{_path(run)}/output", query=query)
+            part = (self._core.call(call, options)).data
+            parts.append(part["text"])
+            if part.get("next") is None:
+                return "".join(parts)
+            offset = part["next"]
+
+    def _scope(self, namespace: str | None) -> dict[str, str | None]:
+        return {"namespace": namespace or self._core.config.namespace}
+
+
+def _path(run: str) -> str:
+    return f"/v1/runs/{segment(run, 'the run id')}"
+
+
+def _poll_s(wait: int | str | None) -> float:
+    """How long the server may take to answer; for durations given as text, the longest it allows."""
+    if wait is None:
+        return 0.0
+    return 60.0 if isinstance(wait, str) else min(60.0, wait / 1000)
