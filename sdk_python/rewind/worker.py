@@ -12,19 +12,17 @@ import asyncio
 import contextlib
 import logging
 import time
-import uuid
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
-import orjson
-
+from rewind._claims import Claim, Claims
 from rewind._core import AsyncCore, decode
 from rewind._errors import ApiError, ConfigurationError, ConnectionFailed
 from rewind._execution import Execution
 from rewind._leases import Leases
-from rewind._outbox import ITEMS_MAX, Outbox, Outcome
+from rewind._outbox import Outbox, Outcome
 from rewind._retry import delay_s
 from rewind._tools import AnyTool, Tool, as_tool
 from rewind._types import Task
@@ -38,21 +36,11 @@ BACKOFF_STEP_MAX = 4
 """Back-off grows to this step (at most 1.6 s): a server that comes back is found soon."""
 EMPTY_ANSWER_PAUSE_S = 0.05
 """Pause after a claim that was answered before its time with nothing, as by a server that is leaving."""
-
-
 _CULPRIT_STATUSES = frozenset({400, 413, 422})
 
 
 class _BatchRefused(Exception):
     """An exchange was refused because of one of its outcomes; they are sent again one by one."""
-
-
-@dataclass(slots=True)
-class Claim:
-    """One claim until it is answered; it holds `slots`, and keeps its id when it is asked again."""
-
-    slots: int
-    id: str
 
 
 @dataclass(slots=True)
@@ -92,22 +80,19 @@ class Worker:
         self._lane_count = min(lanes, max_slots)
         self._wait_s = min(wait_s, 60.0)
         self._drain_s = drain_s
-        claim: dict[str, Any] = {"tools": sorted(self._tools), "wait": round(self._wait_s * 1000)}
-        if toolset is not None:
-            claim["toolset"] = toolset
-        self._claim_json = orjson.dumps(claim)[1:-1]
-        self._linger = b',"linger_ms":%d' % linger_ms if linger_ms else b""
-        scope = namespace or core.config.namespace
-        self._namespace_json = b',"namespace":' + orjson.dumps(scope) if scope else b""
+        self._claims = Claims(
+            tools=sorted(self._tools),
+            toolset=toolset,
+            namespace=namespace or core.config.namespace,
+            wait_s=self._wait_s,
+            linger_ms=linger_ms,
+        )
         self._heads: dict[str, bytes] = {}
         self.counters = Counters()
         self._running: dict[str, Execution] = {}
         self._outbox = Outbox()
         self._leases = Leases(core, self._running, self._outbox, self._head)
         self._seen: dict[str, None] = {}
-        self._held = 0
-        """Slots that belong to claims under way."""
-        self._claims_under_way = 0
         self._failures = 0
         self._connected = False
         self._waiting_lanes: list[asyncio.Future[None]] = []
@@ -127,10 +112,7 @@ class Worker:
     async def run(self) -> None:
         """Serve until `stop()` or cancellation; both drain first. Errors: ApiError when the first claim is refused."""
         self._threads = ThreadPoolExecutor(self._max_slots, thread_name_prefix="rewind-tool")
-        claims: list[Claim] = []
-        lanes = [
-            asyncio.create_task(self._lane(claims), name=f"rewind-lane-{n}") for n in range(self._lane_count)
-        ]
+        lanes = [asyncio.create_task(self._lane(), name=f"rewind-lane-{n}") for n in range(self._lane_count)]
         lanes.append(asyncio.create_task(self._express(), name="rewind-express"))
         beat = asyncio.create_task(self._leases.run(), name="rewind-heartbeats")
         stop = asyncio.create_task(self._until_stopped(), name="rewind-stop")
@@ -139,7 +121,7 @@ class Worker:
             for task in done:
                 task.result()
         finally:
-            await self._finish([*lanes, stop], claims, beat)
+            await self._finish([*lanes, stop], beat)
             self._finished.set()
 
     async def __aenter__(self) -> Self:
@@ -164,12 +146,12 @@ class Worker:
 
     # -- lanes
 
-    async def _lane(self, claims: list[Claim]) -> None:
-        """Exchange after exchange: report what is done and claim what fits. `claims` lists the unanswered ones."""
+    async def _lane(self) -> None:
+        """Exchange after exchange: report what is done and claim what fits."""
         claim: Claim | None = None
         while True:
             batch = self._outbox.take()
-            claim = claim or self._new_claim(anything=bool(batch), claims=claims)
+            claim = claim or self._new_claim(anything=bool(batch))
             if not batch and claim is None:
                 await self._until_needed()
                 continue
@@ -183,9 +165,7 @@ class Worker:
                 await self._after_failure(error)
                 continue
             if attached is not None:
-                claims.remove(attached)
-                self._held -= attached.slots
-                self._claims_under_way -= 1
+                self._claims.close(attached)
                 claim = None
             for task in tasks:
                 self._accept(task)
@@ -212,16 +192,15 @@ class Worker:
                 except (ApiError, ConnectionFailed) as error:
                     await self._after_failure(error)
 
-    def _new_claim(self, *, anything: bool, claims: list[Claim]) -> Claim | None:
+    def _new_claim(self, *, anything: bool) -> Claim | None:
         """A claim for all free slots; without outcomes to report only when no other claim is under way."""
-        free = self._max_slots - len(self._running) - self._held
-        if free < 1 or (self._claims_under_way and not anything):
+        free = self._free_slots()
+        if free < 1 or (self._claims.under_way and not anything):
             return None
-        claim = Claim(min(free, ITEMS_MAX), str(uuid.uuid4()))
-        claims.append(claim)
-        self._held += claim.slots
-        self._claims_under_way += 1
-        return claim
+        return self._claims.open(free)
+
+    def _free_slots(self) -> int:
+        return self._max_slots - len(self._running) - self._claims.held
 
     async def _until_needed(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
@@ -234,9 +213,12 @@ class Worker:
 
     def _wake(self) -> None:
         """Something to report or a free slot: one lane is enough; the express only when all are under way."""
-        if self._waiting_lanes:
-            self._waiting_lanes.pop().set_result(None)
-        elif self._waiting_express is not None and not self._waiting_express.done():
+        while self._waiting_lanes:
+            waiter = self._waiting_lanes.pop()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+        if self._waiting_express is not None and not self._waiting_express.done():
             self._waiting_express.set_result(None)
 
     # -- exchanges
@@ -250,15 +232,13 @@ class Worker:
                 self._head(verb), self._body(batch, claim), wait_s + ANSWER_MARGIN_S
             )
             answer = decode(response).data
-            verdicts = answer.get("results") or []
+            if not isinstance(answer, dict):
+                raise ConnectionFailed("the server's answer to a tasks call is no object")
         except ApiError as error:
-            if (
-                batch
-                and error.status in _CULPRIT_STATUSES
-                and self._outbox.refuse(batch, error.status, error.detail)
-            ):
+            culprit = bool(batch) and error.status in _CULPRIT_STATUSES
+            if culprit and self._outbox.refuse(batch, error.status, error.detail):
                 raise _BatchRefused from error
-            if not batch or error.status not in _CULPRIT_STATUSES:
+            if not culprit:
                 self._outbox.put_back(batch)
             raise
         except BaseException:
@@ -267,7 +247,7 @@ class Worker:
         self._note_answer()
         self.counters.exchanges += 1
         if batch:
-            self._settle(batch, verdicts)
+            self._settle(batch, answer.get("results") or [])
         tasks: list[dict[str, Any]] = answer.get("tasks") or []
         return tasks
 
@@ -286,15 +266,7 @@ class Worker:
             self._idle.set()
 
     def _body(self, batch: Sequence[Outcome], claim: Claim | None) -> bytes:
-        asked = b""
-        if claim is not None:
-            asked = b'{"claim_id":"%b","max":%d,%b%b%b}' % (
-                claim.id.encode(),
-                claim.slots,
-                self._claim_json,
-                self._namespace_json,
-                self._linger if batch else b"",
-            )
+        asked = b"" if claim is None else self._claims.encode(claim, with_items=bool(batch))
         if not batch:
             return asked
         items = b",".join([outcome.item() for outcome in batch])
@@ -330,7 +302,7 @@ class Worker:
         if token in self._running or token in self._outbox or token in self._seen:
             return
         tool = self._tools.get(task.tool)
-        if tool is None or len(self._running) + self._held >= self._max_slots or self._draining:
+        if tool is None or self._free_slots() < 1 or self._draining:
             self.counters.released += 1
             self._outbox.put(Outcome(token, "release"))
             return
@@ -358,9 +330,7 @@ class Worker:
 
     # -- the end
 
-    async def _finish(
-        self, lanes: Sequence[asyncio.Task[None]], claims: list[Claim], beat: asyncio.Task[None]
-    ) -> None:
+    async def _finish(self, lanes: Sequence[asyncio.Task[None]], beat: asyncio.Task[None]) -> None:
         """Drain: no claim stays unanswered, running tools end or are left to their lease, outcomes are reported."""
         self._draining = True
         await _cancelled(lanes)
@@ -368,7 +338,7 @@ class Worker:
         try:
             async with asyncio.timeout(self._drain_s):
                 if self._connected:
-                    await self._give_back(claims)
+                    await self._give_back()
                 self._wake()
                 while self._running or self._outbox:
                     self._idle.clear()
@@ -386,24 +356,15 @@ class Worker:
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _give_back(self, claims: list[Claim]) -> None:
+    async def _give_back(self) -> None:
         """Ask once more, without waiting, for what was leased to claims whose answers won't be read; release it."""
-        for claim in claims:
-            self._held -= claim.slots
-            body = b'{"claim_id":"%b","max":%d,%b}' % (
-                claim.id.encode(),
-                claim.slots,
-                self._final_claim_json(),
-            )
+        for claim in list(self._claims.under_way):
+            self._claims.close(claim)
             with contextlib.suppress(ApiError, ConnectionFailed):
+                body = self._claims.encode_last(claim)
                 response = await self._core.transport.request(self._head("claim"), body, ANSWER_MARGIN_S)
                 for task in decode(response).data["tasks"]:
                     self._accept(task)
-        claims.clear()
-
-    def _final_claim_json(self) -> bytes:
-        members = {**orjson.loads(b"{%b%b}" % (self._claim_json, self._namespace_json)), "wait": 0}
-        return orjson.dumps(members)[1:-1]
 
 
 async def _cancelled(tasks: Sequence[asyncio.Task[None]]) -> None:
