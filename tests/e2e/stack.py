@@ -1,0 +1,203 @@
+"""The real processes for one test: serve and workers on a database of its own, with time that can be advanced.
+
+Nothing is replaced: the processes are those of the product, killed and restarted from outside.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Self
+
+import asyncpg
+import httpx2
+
+from tests.fixtures.database import REPOSITORY, connect
+
+START_TIMEOUT_S = 60
+POLL_S = 0.01
+
+
+async def pause(seconds: float) -> None:
+    """One step of a bounded poll; never a way to hope that something has happened."""
+    try:
+        await asyncio.wait_for(asyncio.Event().wait(), seconds)
+    except TimeoutError:
+        return
+
+
+async def eventually(
+    look: Callable[[], Awaitable[Any]], *, within_s: float = 60, what: str = "it", every_s: float = POLL_S
+) -> Any:
+    """Look again and again until the answer is truthy; fail with what was waited for."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + within_s
+    while not (answer := await look()):
+        if loop.time() > give_up:
+            raise AssertionError(f"{what} did not happen within {within_s} s")
+        await pause(every_s)
+    return answer
+
+
+class Process:
+    """One process of the product, in its own session, with its log in a file."""
+
+    def __init__(self, verb: str, environ: dict[str, str], log: Path, fds: tuple[int, ...] = ()) -> None:
+        with log.open("ab") as out:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "rewind.cli", verb],
+                env=environ,
+                cwd=REPOSITORY,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                pass_fds=fds,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self.popen.poll() is None
+
+    def kill(self) -> None:
+        if self.alive:
+            self.popen.send_signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def stop(self, timeout_s: float = 15) -> int:
+        """SIGTERM, and how it ended; a process that does not leave in time fails the test."""
+        if self.alive:
+            self.popen.send_signal(signal.SIGTERM)
+        try:
+            return self.popen.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            raise
+
+
+class Stack:
+    """`async with Stack(...)`: serve and `workers` workers; `environ` adds settings to all of them."""
+
+    def __init__(
+        self,
+        database_url: str,
+        s3_url: str,
+        folder: Path,
+        *,
+        workers: int = 1,
+        environ: dict[str, str] | None = None,
+    ) -> None:
+        self.database_url = database_url
+        self.folder = folder
+        self._count = workers
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(1024)
+        os.set_inheritable(self._listener.fileno(), True)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._environ = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("REWIND_")},
+            "REWIND_DATABASE_URL": database_url,
+            "REWIND_S3_URL": s3_url,
+            "REWIND_DATA": str(folder),
+            "REWIND_WORKER_CHILDREN": "1",
+            "REWIND_LISTEN_FD": str(self._listener.fileno()),
+            **(environ or {}),
+        }
+        self.serve: Process
+        self.workers: list[Process] = []
+        self.database: asyncpg.Connection
+        self.api_key = ""
+        self.organization = ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for process in [*self.workers, *([self.serve] if hasattr(self, "serve") else [])]:
+            process.kill()
+        if hasattr(self, "database"):
+            await self.database.close()
+        self._listener.close()
+
+    async def _start(self) -> None:
+        self.database = await connect(self.database_url)
+        created = subprocess.run(
+            [sys.executable, "-m", "rewind.cli", "admin", "organizations", "create", "tests", "--json"],
+            env=self._environ,
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answer = __import__("json").loads(created.stdout)
+        self.api_key = answer["api_key"]
+        self.organization = answer["organization"]
+        self.start_serve()
+        for _ in range(self._count):
+            self.start_worker()
+        await self.ready()
+
+    def start_serve(self) -> None:
+        self.serve = Process(
+            "serve", self._environ, self.folder / "serve.log", fds=(self._listener.fileno(),)
+        )
+
+    def start_worker(self) -> Process:
+        worker = Process("worker", self._environ, self.folder / f"worker-{len(self.workers)}.log")
+        self.workers.append(worker)
+        return worker
+
+    async def ready(self) -> None:
+        async with httpx2.AsyncClient(base_url=self.url, trust_env=False) as client:
+
+            async def is_ready() -> bool:
+                self.check_alive()
+                try:
+                    return (await client.get("/readyz", timeout=5)).status_code == 200
+                except httpx2.HTTPError:
+                    return False
+
+            await eventually(is_ready, within_s=START_TIMEOUT_S, what=f"readiness ({self.logs()})")
+
+    def check_alive(self) -> None:
+        for process in (self.serve, *self.workers):
+            assert process.alive, f"a process ended by itself with {process.popen.returncode}:\n{self.logs()}"
+
+    async def owner_of(self, run: str) -> Process | None:
+        """The worker process that owns the run now."""
+        pid = await self.database.fetchval(
+            "select w.pid from runs r join workers w on w.worker_id = r.owner where r.run_id = $1", run
+        )
+        return next((worker for worker in self.workers if worker.pid == pid), None)
+
+    async def kill_worker(self, worker: Process) -> None:
+        """kill -9, and another one starts in its place."""
+        worker.kill()
+        self.workers.remove(worker)
+        self.start_worker()
+
+    async def advance(self, ms: int) -> None:
+        await self.database.execute("update clock set offset_ms = offset_ms + $1", ms)
+
+    async def now(self) -> int:
+        return int(await self.database.fetchval("select now_ms()"))
+
+    def logs(self) -> str:
+        parts = []
+        for log in sorted(self.folder.glob("*.log")):
+            parts.append(f"--- {log.name}\n{log.read_text()[-4000:]}")
+        return "\n".join(parts)

@@ -1,0 +1,84 @@
+"""Hints reach every process of a role, survive dead peers, and wake exactly who should look."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
+from sandbox.store.hints import HintBus
+from sandbox.store.interface import TaskFilter
+from sandbox.store.wakeups import Wakeups
+from tests.fixtures.turns import until
+
+ORGANIZATION = OrganizationId("o")
+
+
+def bus(folder: Path, role: str, inbox: list[dict[str, Any]]) -> HintBus:
+    made = HintBus(folder, role)
+    made.on_message(inbox.append)
+    made.start()
+    return made
+
+
+async def test_a_hint_reaches_every_process_of_the_role_and_no_other(tmp_path: Path) -> None:
+    first: list[Any] = []
+    second: list[Any] = []
+    other: list[Any] = []
+    buses = [bus(tmp_path, "worker", first), bus(tmp_path, "worker", second), bus(tmp_path, "api", other)]
+    buses[2].send("worker", {"k": "ready"})
+    await until(lambda: len(first) == 1)
+    await until(lambda: len(second) == 1)
+    assert first == second == [{"k": "ready"}]
+    assert other == []
+    for made in buses:
+        made.close()
+
+
+async def test_the_socket_of_a_killed_process_is_removed(tmp_path: Path) -> None:
+    inbox: list[Any] = []
+    sender = bus(tmp_path, "api", inbox)
+    dead = bus(tmp_path, "worker", [])
+    assert dead._socket is not None
+    asyncio.get_running_loop().remove_reader(dead._socket.fileno())
+    dead._socket.close()  # as kill -9 leaves it: the file stays
+    sender.send("worker", {"k": "ready"})
+    assert not (tmp_path / dead.address).exists()
+    sender.close()
+
+
+async def test_a_hint_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
+    inbox: list[Any] = []
+    made = bus(tmp_path, "worker", inbox)
+    made.send("worker", {"k": "event", "body": "x" * 70_000})
+    made.send("worker", {"k": "ready"})
+    await until(lambda: len(inbox) == 1)
+    assert inbox == [{"k": "ready"}]
+    made.close()
+
+
+async def test_wakeups_are_for_the_run_and_for_one_waiter_per_call(tmp_path: Path) -> None:
+    receiver = HintBus(tmp_path, "api")
+    wakeups = Wakeups(receiver)
+    receiver.start()
+    everything = TaskFilter(ORGANIZATION)
+    narrow = TaskFilter(ORGANIZATION, NamespaceId("n"), "tools", ("b",))
+    with (
+        wakeups.watch_run(RunId("r")) as run,
+        wakeups.watch_run(RunId("s")) as other,
+        wakeups.watch_tasks(narrow) as narrow_watch,
+        wakeups.watch_tasks(everything) as first,
+        wakeups.watch_tasks(everything) as second,
+    ):
+        receiver.send("api", {"k": "run", "run": "r"})
+        receiver.send(
+            "api",
+            {"k": "tasks", "organization": "o", "namespace": "n", "toolset": "tools", "tools": ["a"]},
+        )
+        await run.wait(5)
+        await first.wait(5)
+        assert not other.woken
+        assert not narrow_watch.woken
+        assert not second.woken
+    assert not wakeups._runs
+    assert not wakeups._tasks
+    receiver.close()
