@@ -150,17 +150,14 @@ def apply(state: RunState, entry: Entry) -> None:
         case e.ToolCallCompleted():
             _complete(state, entry, body)
         case e.StartTimer():
+            _require(state.cancelling is None, entry, "a clean-up does not wait")
             state.timers_made = _next(state.timers_made, body.timer, entry)
-            if state.cancelling is None:
-                state.timers[body.timer] = PendingTimer(entry.seq, body.fire_at, body.why)
+            state.timers[body.timer] = PendingTimer(entry.seq, body.fire_at, body.why)
         case e.TimerFired():
             _fire(state, entry, body)
         case e.TimerCleared():
-            _require(body.timer <= state.timers_made, entry, "the timer was never started")
-            _require(
-                body.timer in state.timers or state.cancelling is not None, entry, "the timer is not pending"
-            )
-            state.timers.pop(body.timer, None)
+            _require(body.timer in state.timers, entry, "the timer is not pending")
+            del state.timers[body.timer]
             state.cleared[body.timer] = entry.seq
         case e.SignalAwaited() | e.SignalWaitCleared() | e.SignalReceived():
             _signal(state, entry, body)
@@ -215,17 +212,17 @@ def _signal(
     """Match signals and waits of one name, both first come first served, at delivery."""
     match body:
         case e.SignalAwaited():
+            _require(state.cancelling is None, entry, "a clean-up does not wait")
             state.waits_made = _next(state.waits_made, body.wait, entry)
             wait = PendingWait(entry.seq, body.name, body.timer, body.from_ == "harness")
             taken = next((signal for signal in state.kept if _takes(wait, signal)), None)
             if taken is not None:
                 state.kept.remove(taken)
-            elif state.cancelling is None:
+            else:
                 state.waits[body.wait] = wait
         case e.SignalWaitCleared():
-            rejected = state.cancelling is not None and body.wait <= state.waits_made
-            _require(rejected or body.wait in state.waits, entry, "the wait is not pending")
-            state.waits.pop(body.wait, None)
+            _require(body.wait in state.waits, entry, "the wait is not pending")
+            del state.waits[body.wait]
         case e.SignalReceived():
             _require(body.id not in state.signal_ids, entry, "the signal was received already")
             state.signal_ids.add(body.id)

@@ -1,6 +1,5 @@
-"""Journals and source for human eyes: one line per entry, a frame around a position."""
+"""Journals for human eyes: one line per entry."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
@@ -9,9 +8,6 @@ from sandbox.journal.canonical import canonical_text
 from sandbox.journal.entries import Entry
 
 _TEXT_SHOWN_MAX = 120
-_CONTEXT_LINES = 2
-_FRAME_WIDTH_MAX = 160
-_LINE_END = re.compile("\r\n|[\n\r\u2028\u2029]")
 
 
 def timeline(entries: Iterable[Entry]) -> Iterator[str]:
@@ -98,28 +94,3 @@ def _logged(value: object) -> str:
 def _cut(text: str) -> str:
     line = text[: _TEXT_SHOWN_MAX + 1].replace("\n", "\\n")
     return line if len(line) <= _TEXT_SHOWN_MAX else line[:_TEXT_SHOWN_MAX] + "…"
-
-
-def code_frame(source: str, line: int, column: int) -> str:
-    """Show a position of a source: two lines of context around it, a caret under it.
-
-    Shapes: line and column are 1-based, columns count UTF-16 units; empty when there is no such line.
-    """
-    lines = _LINE_END.split(source)
-    if not 1 <= line <= len(lines):
-        return ""
-    first, last = max(1, line - _CONTEXT_LINES), min(len(lines), line + _CONTEXT_LINES)
-    width = len(str(last))
-    shown = []
-    for number in range(first, last + 1):
-        text = lines[number - 1]
-        shown.append(
-            f"{'>' if number == line else ' '} {number:>{width}} | {text[:_FRAME_WIDTH_MAX]}".rstrip()
-        )
-        if number == line:
-            before = text.encode("utf-16-le", "surrogatepass")[: 2 * (column - 1)].decode(
-                "utf-16-le", "replace"
-            )
-            pad = "".join("\t" if character == "\t" else " " for character in before[:_FRAME_WIDTH_MAX])
-            shown.append(f"  {' ' * width} | {pad}^")
-    return "\n".join(shown)

@@ -233,11 +233,11 @@ _LEGAL = {
     "new": "run_started",
     "active": "schedule_tool_call tool_call_cancelled approval_decided tool_call_completed start_timer timer_fired "
     "timer_cleared signal_awaited signal_wait_cleared signal_received log cancel_requested",
-    "cancelling": "schedule_tool_call tool_call_cancelled approval_decided tool_call_completed start_timer "
-    "timer_fired timer_cleared signal_awaited signal_wait_cleared signal_received log",
+    "cancelling": "schedule_tool_call tool_call_cancelled approval_decided tool_call_completed timer_fired "
+    "signal_received log",
     "aborting": "approval_decided tool_call_completed timer_fired signal_received",
     "idle": "start_timer signal_awaited signal_received log cancel_requested complete_run fail_run",
-    "cancelling idle": "signal_received log complete_run fail_run cancel_run start_timer signal_awaited",
+    "cancelling idle": "signal_received log complete_run fail_run cancel_run",
     "aborting idle": "signal_received run_aborted",
     "ended": "",
 }
