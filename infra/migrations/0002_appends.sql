@@ -125,7 +125,8 @@ begin
               route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
               c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
-              case when r.cancelling then at + 30000 when c_claim[m] is not null then at + c_timeout[m] end,
+              case when r.cancelling then at + case when c_claim[m] is null then 30000 else 300000 end
+                when c_claim[m] is not null then at + c_timeout[m] end,
               case when r.cancelling then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);

@@ -6,11 +6,12 @@ the run again leads to the same state. Live events and recorded ones enter the i
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.activation.drafts import Emission, PinnedTool, emission_of
 from sandbox.activation.ending import Settlement, withdraw
 from sandbox.activation.inbox import Inbox
+from sandbox.activation.parked import ParkedClaim, ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.activation.setup import pinned_tools
 from sandbox.activation.values import deliverable, store_big_values
@@ -23,14 +24,16 @@ from sandbox.journal.entries import (
     RunStarted,
 )
 from sandbox.journal.errors import ImpossibleEntry
-from sandbox.journal.ids import RunId, Seq
+from sandbox.journal.ids import RunId, Seq, TimeMs
 from sandbox.journal.replay import Cursor
 from sandbox.store.interface import (
+    BEFORE_ALL,
     ClaimedRun,
     CommandAppend,
     CommandDraft,
     EventAppend,
     Guard,
+    Route,
     RunFacts,
     StoredEntry,
 )
@@ -57,10 +60,21 @@ class Committed:
     run: "LiveRun"
     drafts: Sequence[CommandDraft]
     ended: bool
+    leased: Sequence[tuple[ParkedClaim, CommandDraft]] = ()
+    """Calls that were leased to waiting claims in the append itself, at `time`."""
+    time: TimeMs = BEFORE_ALL
 
 
 class LiveRun:
-    def __init__(self, claimed: ClaimedRun, *, store: OwnedRuns, blobs: Blobs, isolates: Isolates) -> None:
+    def __init__(
+        self,
+        claimed: ClaimedRun,
+        *,
+        store: OwnedRuns,
+        blobs: Blobs,
+        isolates: Isolates,
+        parked: ParkedClaims,
+    ) -> None:
         self.namespace = claimed.namespace
         self.run: RunId = claimed.run
         self.epoch = claimed.epoch
@@ -74,6 +88,7 @@ class LiveRun:
         self._store = store
         self._blobs = blobs
         self._isolates = isolates
+        self._parked = parked
         self._isolate: IsolateHandle | None = None
         self._settlement: Settlement | None = None
         self._tools: dict[str, PinnedTool] = {}
@@ -222,11 +237,11 @@ class LiveRun:
         await store_big_values(emissions, self.namespace, self._blobs)
         self.delivered = events[-1].seq
         self._unreported.add(delivery.cpu_us, len(delivered), delivery.waits_done)
-        drafts = [emission.draft for emission in emissions]
-        if drafts:
-            await self._append(emissions, ended=delivery.stage == "ended")
+        committed = Committed(self, (), ended=False)
+        if emissions:
+            committed = await self._append(emissions, ended=delivery.stage == "ended")
         await self._settle_calls()
-        return Committed(self, drafts, ended=self.ended)
+        return committed
 
     async def _into_sandbox(self, events: Sequence[StoredEntry], *, cpu_factor: int = 1) -> Delivery:
         if self._isolate is None:
@@ -252,9 +267,11 @@ class LiveRun:
                 self._first_cleanup_call = min(draft.n, self._first_cleanup_call or draft.n)
         return emissions
 
-    async def _append(self, emissions: Sequence[Emission], *, ended: bool) -> None:
+    async def _append(self, emissions: Sequence[Emission], *, ended: bool) -> Committed:
         facts, report = self._known_facts, self._unreported
         self._unreported = _Report()
+        leased: list[tuple[ParkedClaim, CommandDraft]] = []
+        drafts = [self._with_lease(emission.draft, leased) for emission in emissions]
         verdict = await self._store.append_commands(
             CommandAppend(
                 namespace=self.namespace,
@@ -267,7 +284,7 @@ class LiveRun:
                 activations=report.activations,
                 organization=facts.organization,
                 toolset=facts.toolset,
-                commands=[emission.draft for emission in emissions],
+                commands=drafts,
                 waits_done=report.waits_done,
                 progress=next((e.progress for e in reversed(emissions) if e.progress is not None), None),
             )
@@ -278,6 +295,20 @@ class LiveRun:
         self.inbox.own(verdict.first_seq, len(emissions))
         self.inbox.known_length(verdict.next_seq)
         self.ended = ended
+        return Committed(self, drafts, ended=ended, leased=leased, time=verdict.time)
+
+    def _with_lease(
+        self, draft: CommandDraft, leased: list[tuple[ParkedClaim, CommandDraft]]
+    ) -> CommandDraft:
+        """Lease a new call to a claim that waits for one: no commit of its own, no further round trip."""
+        if draft.type != EntryType.SCHEDULE_TOOL_CALL or draft.route is not Route.HOST or draft.gated:
+            return draft
+        claim = self._parked.lease(self._known_facts, draft.name or "")
+        if claim is None:
+            return draft
+        draft = replace(draft, claim_id=claim.id)
+        leased.append((claim, draft))
+        return draft
 
     # -- Endings
 

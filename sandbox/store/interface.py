@@ -15,6 +15,8 @@ from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunI
 
 FROM_START = Seq(-1)
 BEFORE_ALL = TimeMs(0)
+LEASE_MS = 30_000
+"""How long a host-tool call stays with whoever claimed it without being heard of; the append function says the same."""
 
 
 class RunStatus(IntEnum):
@@ -195,6 +197,7 @@ class RunFacts:
     toolset: str | None
     tools: tuple[dict[str, Any], ...]
     """The pinned tools of the run's toolset version, as they were registered."""
+    labels: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,5 +160,9 @@ class Worker:
             self._runs.on_event(message)
         elif kind == "ready":
             self._look.set()
+        elif kind == "park":
+            self._runs.parked.on_park(message)
+        elif kind == "unpark":
+            self._runs.parked.on_unpark(message)
         elif kind == "request":
             self._answering.look.set()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import asdict
 
 from sandbox.activation.live_run import Committed, LiveRun, LostRunError
+from sandbox.activation.parked import ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates
 from sandbox.isolate.api import ChildDied
 from sandbox.journal.entries import EntryType
@@ -15,6 +16,7 @@ from sandbox.journal.errors import Divergence, PlatformFault, Unavailable
 from sandbox.journal.ids import Json, NamespaceId, RunId
 from sandbox.store.hints import HintBus, Message
 from sandbox.store.interface import ClaimedRun, Route, StoredEntry
+from sandbox.store.leases import leased_message
 from sandbox.store.postgres.owner import PostgresOwner
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class WarmRuns:
         self._isolates = isolates
         self._hints = hints
         self._warm_max = warm_max
+        self.parked = ParkedClaims()
         self._runs: OrderedDict[RunId, LiveRun] = OrderedDict()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
         self._dirty: set[RunId] = set()
@@ -56,7 +59,11 @@ class WarmRuns:
     def adopt(self, claimed: Iterable[ClaimedRun]) -> None:
         for claim in claimed:
             self._runs[claim.run] = LiveRun(
-                claim, store=self._store, blobs=self._blobs, isolates=self._isolates
+                claim,
+                store=self._store,
+                blobs=self._blobs,
+                isolates=self._isolates,
+                parked=self.parked,
             )
             self._kick(claim.run)
 
@@ -137,8 +144,13 @@ class WarmRuns:
         offered = [
             draft.name
             for draft in committed.drafts
-            if draft.type == EntryType.SCHEDULE_TOOL_CALL and draft.route is Route.HOST and not draft.gated
+            if draft.type == EntryType.SCHEDULE_TOOL_CALL
+            and draft.route is Route.HOST
+            and not draft.gated
+            and draft.claim_id is None
         ]
+        for claim, draft in committed.leased:
+            self._hints.send_to(claim.api, leased_message(facts, claim.id, draft, committed.time))
         if offered:
             self._hints.send(
                 "api",
@@ -150,7 +162,7 @@ class WarmRuns:
                     "tools": offered,
                 },
             )
-        if committed.ended or not offered:
+        if committed.ended or not (offered or committed.leased):
             self._hints.send("api", {"k": "run", "run": committed.run.run, "ended": committed.ended})
 
     async def _child_died(self, live: LiveRun, error: ChildDied) -> None:

@@ -48,7 +48,7 @@ STALE_MS = 10_000
 APPEND_SQL = (
     "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
 )
-FACTS_SQL = """select r.epoch, s.name, f.organization_id, f.script, f.toolset, c.compiled, t.definition
+FACTS_SQL = """select r.epoch, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
   from runs r
   join run_facts f on f.namespace_id = r.namespace_id and f.run_id = r.run_id
   join namespaces s on s.id = r.namespace_id
@@ -232,6 +232,7 @@ class PostgresOwner(PostgresEdge):
             compiled=json_of(row["compiled"]),
             toolset=row["toolset"],
             tools=tuple(definition.get("tools", ())),
+            labels=json_of(row["labels"]) or {},
         )
 
     async def unbegun_calls(
