@@ -10,6 +10,9 @@ from sandbox.journal.ids import NamespaceId, RunId, TimeMs
 from sandbox.store.hints import Message
 from sandbox.store.interface import LEASE_MS, CommandDraft, RunFacts, Task, TaskFilter
 
+HINTED_BODY_MAX = 24 * 1024
+"""A longer one is read from the journal by whoever needs it."""
+
 
 def park_message(claim_id: str, wanted: TaskFilter, slots: int, api: str) -> Message:
     return {
@@ -38,7 +41,7 @@ def leased_message(facts: RunFacts, claim_id: str, draft: CommandDraft, begun_at
         "call": draft.n,
         "tool": draft.name,
         "begun_at": begun_at,
-        "body": draft.body.decode(),
+        "body": draft.body.decode() if len(draft.body) <= HINTED_BODY_MAX else None,
         "labels": facts.labels,
     }
 

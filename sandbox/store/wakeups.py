@@ -7,11 +7,12 @@ after POLL_MAX_S at the latest, hint or not.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sandbox.journal.ids import RunId
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message
-from sandbox.store.interface import TaskFilter
+from sandbox.store.interface import Task, TaskFilter
+from sandbox.store.leases import leased_task, park_message, unpark_message
 
 
 class Watch:
@@ -33,8 +34,25 @@ class Watch:
         self._event.clear()
 
 
+class ParkedWatch(Watch):
+    """A claim that waits: workers may lease new calls to it; `tasks` are those that came with a hint."""
+
+    def __init__(self, announce: Callable[[], None]) -> None:
+        super().__init__()
+        self.tasks: list[Task] = []
+        self._announce = announce
+
+    async def wait(self, timeout_s: float) -> None:
+        self._announce()
+        await super().wait(timeout_s)
+
+
 class Wakeups:
     def __init__(self, hints: HintBus) -> None:
+        self._hints = hints
+        self._parked: dict[str, ParkedWatch] = {}
+        self.on_stray: Callable[[Task], None] | None = None
+        """Called with a task that was leased to a claim which does not wait here any more."""
         self._runs: dict[str, list[Watch]] = defaultdict(list)
         self._tasks: dict[str, list[tuple[TaskFilter, Watch]]] = defaultdict(list)
         hints.on_message(self._on_hint)
@@ -63,6 +81,23 @@ class Wakeups:
             if not self._tasks[wanted.organization]:
                 del self._tasks[wanted.organization]
 
+    @contextlib.contextmanager
+    def park(self, wanted: TaskFilter, claim_id: str, slots: int) -> Iterator[ParkedWatch]:
+        """Wait as a claim that workers know of: a new call may be leased to it as it is recorded."""
+        watch = ParkedWatch(
+            lambda: self._hints.send("worker", park_message(claim_id, wanted, slots, self._hints.address))
+        )
+        self._parked[claim_id] = watch
+        self._tasks[wanted.organization].append((wanted, watch))
+        try:
+            yield watch
+        finally:
+            del self._parked[claim_id]
+            self._hints.send("worker", unpark_message(claim_id, wanted))
+            self._tasks[wanted.organization].remove((wanted, watch))
+            if not self._tasks[wanted.organization]:
+                del self._tasks[wanted.organization]
+
     def wake_run(self, run: RunId) -> None:
         for watch in self._runs.get(run, ()):
             watch.wake()
@@ -78,8 +113,20 @@ class Wakeups:
                 watch.wake()
                 return
 
+    def _on_leased(self, message: Message) -> None:
+        watch = self._parked.get(message["claim"])
+        if watch is not None:
+            if message["body"] is not None:
+                watch.tasks.append(leased_task(message))
+            watch.wake()
+        elif self.on_stray is not None and message["body"] is not None:
+            self.on_stray(leased_task(message))
+
     def _on_hint(self, message: Message) -> None:
         kind = message.get("k")
+        if kind == "leased":
+            self._on_leased(message)
+            return
         if kind == "run":
             self.wake_run(RunId(message["run"]))
         elif kind == "tasks":

@@ -19,6 +19,7 @@ from sandbox.store.interface import (
     StartVerdict,
     StoredEntry,
 )
+from sandbox.store.leases import HINTED_BODY_MAX
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, create_pool
 from sandbox.store.postgres.due import Due
@@ -27,7 +28,6 @@ from sandbox.store.postgres.scripts import Scripts
 from sandbox.store.postgres.tasks import Tasks
 
 POOL_SIZE = 10
-HINTED_BODY_MAX = 24 * 1024
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
 START_SQL = (
     "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
