@@ -72,7 +72,7 @@ class _Run:
         return self.status is RunStatus.ACTIVE and self.owner is None and self.last_event > self.delivered
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> decide.Summary:
         name: Status | str = self.status.name.lower()
         return decide.Summary(name, self.cancelling, self.next_seq)  # type: ignore[arg-type]  # the names agree
 
@@ -296,7 +296,7 @@ class MemoryStore:
             self.journals.quarantined[run] = report
 
 
-def _decide_event(run: _Run, event: EventAppend) -> Decision:
+def _decide_event(run: _Run, event: EventAppend) -> decide.Decision:
     match event.guard:
         case Guard.SIGNAL:
             return decide.decide_signal(run.summary, known=event.signal_id in run.signal_ids)
@@ -323,7 +323,7 @@ def _claimed(run: _Run, worker: WorkerId) -> ClaimedRun:
 
 
 def _take_effect(run: _Run, draft: CommandDraft, now: TimeMs) -> list[bytes]:
-    """decide.Append one command and do to `pending` what it does; completions of calls that it withdrew."""
+    """Append one command and do to `pending` what it does; completions of calls that it withdrew."""
     seq = run.next_seq
     fires = None
     if draft.type is EntryType.START_TIMER:
