@@ -15,6 +15,8 @@ from starlette.responses import Response
 from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import services_of
 from app.errors import InvalidJson
+from sandbox.journal.errors import ApiError
+from tenancy.errors import IdempotencyConflict
 from tenancy.principals import Scope
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -23,15 +25,26 @@ _ATTRIBUTE = "__rewind_needs__"
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a call takes: `scope` None: any principal."""
+    """What a call takes, and the refusals of its own. `scope` None: any principal."""
 
     scope: Scope | None
     body_bytes_max: int = BODY_BYTES_MAX
+    refusals: tuple[type[ApiError], ...] = ()
+    idempotent: bool = False
 
 
-def needs(scope: Scope | None, *, body_bytes_max: int = BODY_BYTES_MAX) -> Callable[[Endpoint], Endpoint]:
+def needs(
+    scope: Scope | None,
+    *,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    refusals: tuple[type[ApiError], ...] = (),
+    idempotent: bool = False,
+) -> Callable[[Endpoint], Endpoint]:
+    """Mark an endpoint. `idempotent`: it takes an Idempotency-Key."""
+
     def mark(endpoint: Endpoint) -> Endpoint:
-        setattr(endpoint, _ATTRIBUTE, Needs(scope, body_bytes_max))
+        conflicts = (IdempotencyConflict,) if idempotent else ()
+        setattr(endpoint, _ATTRIBUTE, Needs(scope, body_bytes_max, refusals + conflicts, idempotent))
         return endpoint
 
     return mark

@@ -1,8 +1,8 @@
 """From what a customer declares to a pinned toolset, and back to what callers are shown. Pure.
 
 A pinned definition is `{"tools": [tool, …]}` and a tool is
-`{name, original, kind: "host", description, input_schema, output_schema?, policy: {approval, idempotent,
-timeout_ms, retry}}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
+`{name, original, kind: "host", description, input_schema, output_schema?, approval, idempotent, timeout_ms,
+retry}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
 `{attempts, backoff_ms, max_ms}`. Its digest is that of its canonical JSON: the toolset's name is not in it.
 """
 
@@ -125,14 +125,12 @@ def _pinned(tool: ToolBody, name: str) -> Definition:
         "kind": "host",
         "description": tool.description,
         "input_schema": tool.input_schema,
-        "policy": {
-            "approval": _approval(tool.approval),
-            "idempotent": tool.idempotent,
-            "timeout_ms": tool.timeout,
-            "retry": None
-            if retry is None
-            else {"attempts": retry.attempts, "backoff_ms": retry.backoff, "max_ms": retry.max},
-        },
+        "approval": _approval(tool.approval),
+        "idempotent": tool.idempotent,
+        "timeout_ms": tool.timeout,
+        "retry": None
+        if retry is None
+        else {"attempts": retry.attempts, "backoff_ms": retry.backoff, "max_ms": retry.max},
     }
     if tool.output_schema is not None:
         pinned["output_schema"] = tool.output_schema
@@ -148,8 +146,8 @@ def tool_view(tool: Definition) -> Definition:
         "name": tool["name"],
         "original": tool["original"],
         "kind": tool["kind"],
-        "approval": tool["policy"]["approval"],
-        "idempotent": tool["policy"]["idempotent"],
+        "approval": tool["approval"],
+        "idempotent": tool["idempotent"],
         "description": tool["description"],
         "input_schema": tool["input_schema"],
     }
@@ -173,7 +171,7 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
     found = {}
     for tool in definition["tools"]:
         output = ResultValidator(tool["output_schema"]) if "output_schema" in tool else None
-        found[tool["name"]] = PinnedTool(tool["name"], tool["original"], output, tool["policy"]["retry"])
+        found[tool["name"]] = PinnedTool(tool["name"], tool["original"], output, tool["retry"])
     return found
 
 

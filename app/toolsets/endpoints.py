@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.deps import Caller, Edge
+from app.errors import ToolsetInvalid
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, decode_cursor, encode_cursor
 from app.responses import json_response
@@ -20,7 +21,12 @@ Reference = Annotated[str, Path(description="`name` or `name@sha256:…`.")]
 
 
 @router.post("", status_code=201, responses={201: {"model": ToolsetView}, 200: {"model": ToolsetView}})
-@needs(Scope.MANAGE, body_bytes_max=2 * DEFINITION_BYTES_MAX)
+@needs(
+    Scope.MANAGE,
+    body_bytes_max=2 * DEFINITION_BYTES_MAX,
+    refusals=(ToolsetInvalid,),
+    idempotent=True,
+)
 async def put_toolset(request: Request, body: ToolsetBody, caller: Caller, services: Edge) -> Response:
     """Pin tools under a name. The same again changes nothing (200); a change is a new version and the latest."""
     view, changed, replayed = await services.toolsets.put(

@@ -1,0 +1,45 @@
+"""What endpoints get: the services, and who calls."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from tenancy.principals import Principal
+from tenancy.service import Authenticator, Tenancy
+
+if TYPE_CHECKING:
+    from app.health import Health
+    from app.runs.service import Runs
+    from app.signals.service import Signals
+    from app.tasks.service import Tasks
+    from app.toolsets.service import Toolsets
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Made once by `app.main`; handed to every endpoint."""
+
+    authenticator: Authenticator
+    tenancy: Tenancy
+    toolsets: "Toolsets"
+    runs: "Runs"
+    signals: "Signals"
+    tasks: "Tasks"
+    health: "Health"
+
+
+def services_of(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+def principal_of(request: Request) -> Principal:
+    """Who calls, as the route has found out."""
+    principal: Principal = request.state.principal
+    return principal
+
+
+Caller = Annotated[Principal, Depends(principal_of)]
+Edge = Annotated[Services, Depends(services_of)]

@@ -1,0 +1,195 @@
+"""Builds the control plane's application from its edges, and nothing else."""
+
+import secrets
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import asyncpg
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.ext.asyncio import AsyncEngine
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.deps import Services
+from app.errors import problem, render
+from app.health import Health, text_of
+from app.openapi import openapi_of
+from app.responses import json_response
+from app.runs.endpoints import router as runs_router
+from app.runs.repository import RunRepository
+from app.runs.service import Runs
+from app.scripts.service import Scripts
+from app.signals.service import Signals
+from app.tasks.claims import Claims
+from app.tasks.endpoints import routes as task_routes
+from app.tasks.leases import Leases
+from app.tasks.repository import TaskRepository
+from app.tasks.service import Tasks
+from app.tenants.endpoints import router as tenants_router
+from app.toolsets.endpoints import router as toolsets_router
+from app.toolsets.repository import ToolsetRepository
+from app.toolsets.service import Toolsets
+from app.values import Blobs, Values
+from sandbox.compiler.client import Requests, SandboxClient
+from sandbox.journal.canonical import CanonicalError
+from sandbox.journal.errors import ApiError, Unavailable
+from sandbox.journal.ids import Epoch
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.wakeups import Wakeups
+from tenancy.repository import TenancyRepository
+from tenancy.service import Authenticator, Tenancy
+
+LLMS_TXT = """# Rewind
+
+> Durable, deterministic runs of TypeScript scripts written by AI models.
+
+A script is TypeScript with a function `main(input)`. It is started with POST /v1/runs, calls tools of a
+toolset, sleeps and waits for signals for as long as it likes, and survives restarts. Every step is in the
+run's journal. Authenticate with `Authorization: Bearer` and an API key or a namespace token.
+
+- [OpenAPI document](/openapi.json): every call, its body, its answers and its errors
+- [Reference](/docs): the same for people
+"""
+
+
+def build_services(
+    *,
+    store: PostgresEdge,
+    engine: AsyncEngine,
+    requests: Requests,
+    wakeups: Wakeups,
+    blobs: Blobs,
+    epoch: Epoch,
+) -> Services:
+    """Wire the edges; `epoch` is what new runs get."""
+    pool: asyncpg.Pool = store.pool
+    repository = TenancyRepository(pool, engine)
+    authenticator = Authenticator(repository)
+    tenancy = Tenancy(repository, authenticator)
+    toolsets = Toolsets(ToolsetRepository(pool))
+    values = Values(blobs)
+    tasks = TaskRepository(pool)
+    leases = Leases(store, tasks, toolsets)
+    return Services(
+        authenticator=authenticator,
+        tenancy=tenancy,
+        toolsets=toolsets,
+        runs=Runs(
+            store=store,
+            repository=RunRepository(pool),
+            scripts=Scripts(store, SandboxClient(requests), epoch),
+            toolsets=toolsets,
+            values=values,
+            wakeups=wakeups,
+            epoch=epoch,
+        ),
+        signals=Signals(store, values, pool),
+        tasks=Tasks(
+            store=store,
+            repository=tasks,
+            leases=leases,
+            claims=Claims(
+                store=store,
+                leases=leases,
+                toolsets=toolsets,
+                tenancy=tenancy,
+                values=values,
+                wakeups=wakeups,
+            ),
+            tenancy=tenancy,
+            values=values,
+        ),
+        health=Health(pool, epoch),
+    )
+
+
+def create_app(services: Services) -> FastAPI:
+    app = FastAPI(
+        title="Rewind",
+        openapi_url="/openapi.json",
+        docs_url="/docs",
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for router in (runs_router, toolsets_router, tenants_router):
+        app.include_router(router)
+    app.router.routes.extend(task_routes)
+    _add_root_routes(app)
+    handled: Mapping[type[Exception], Any] = {
+        ApiError: _answer,
+        Unavailable: _answer,
+        CanonicalError: _answer,
+        RequestValidationError: _answer,
+        HTTPException: _answer,
+        Exception: _answer,
+    }
+    for kind, handler in handled.items():
+        app.add_exception_handler(kind, handler)
+    app.add_middleware(RequestIds)
+    app.openapi = openapi_of(app, _version())  # type: ignore[method-assign]
+    return app
+
+
+class RequestIds:
+    """Gives every request an id, which its answer carries, whatever becomes of it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = "req_" + secrets.token_hex(12)
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+            await send(message)
+
+        await self._app(scope, receive, send_with_id)
+
+
+async def _answer(request: Request, error: Exception) -> Response:
+    return render(error, request)
+
+
+def _add_root_routes(app: FastAPI) -> None:
+    @app.get("/healthz", tags=["health"])
+    async def healthz() -> Response:
+        """The process is alive."""
+        return json_response({"status": "ok"})
+
+    @app.get("/readyz", tags=["health"])
+    async def readyz(request: Request) -> Response:
+        """The deployment can serve: database reachable, migrations applied, a live worker."""
+        services: Services = request.app.state.services
+        problems = await services.health.problems()
+        if not problems:
+            return json_response({"status": "ready"})
+        return problem(
+            request.state.request_id,
+            status=503,
+            code="unavailable",
+            detail=text_of(problems),
+            headers={"Retry-After": "1"},
+        )
+
+    @app.get("/llms.txt", tags=["health"], response_class=PlainTextResponse)
+    async def llms_txt() -> Response:
+        """What this server is, for models."""
+        return PlainTextResponse(LLMS_TXT)
+
+
+def _version() -> str:
+    try:
+        return version("rewind-server")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,314 @@
+"""`/v1/runs`: start, wait, read, cancel, signal."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from app.body import VALUE_BODY_BYTES_MAX
+from app.deps import Caller, Edge, Services
+from app.durations import duration_ms
+from app.errors import (
+    HistoryFull,
+    QuotaExceeded,
+    RunActive,
+    RunEnded,
+    ScriptRefused,
+    UnknownToolset,
+    UnknownWorkflow,
+    invalid,
+)
+from app.idempotency import REPLAYED, idempotency_key, request_sha256
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
+from app.responses import json_response, time_ms
+from app.routing import needs, strict_router
+from app.runs.schemas import (
+    WAIT_MS_MAX,
+    CancelBody,
+    EntryPage,
+    OutputView,
+    RunPage,
+    RunView,
+    SignalBody,
+    SignalView,
+    StartRunBody,
+    Status,
+    Until,
+)
+from app.runs.service import checked_run, require_start
+from app.runs.views import OUTPUT_BYTES_MAX
+from app.schemas import LABEL_CHARS_MAX, LABEL_KEY
+from app.scripts.service import DIGEST
+from app.toolsets.service import REFERENCE
+from sandbox.journal.codec import wire_json
+from sandbox.journal.ids import RunId, Seq, TimeMs
+from sandbox.store.interface import RunRecord, RunStatus, StoredEntry
+from tenancy.ids import parse_id
+from tenancy.principals import NamespaceRef, Scope
+
+router = strict_router(prefix="/v1/runs", tags=["runs"])
+
+ENTRIES_MAX = 1_000
+ENTRIES_DEFAULT = 500
+ENTRIES_AT_ONCE = 100
+"""Entries read and sent at a time: a page may be large."""
+SEQ_MAX = 2**31 - 1
+Wait = Annotated[str, Query(description="Answer when the run has ended: ms or a duration, at most 60 s.")]
+
+
+@router.post("", status_code=201, responses={201: {"model": RunView}, 200: {"model": RunView}})
+@needs(
+    Scope.RUNS_WRITE,
+    body_bytes_max=VALUE_BODY_BYTES_MAX,
+    refusals=(ScriptRefused, UnknownToolset, UnknownWorkflow, QuotaExceeded),
+    idempotent=True,
+)
+async def start_run(
+    request: Request,
+    body: StartRunBody,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+) -> Response:
+    """Start a run of a script. With an Idempotency-Key, the same request again answers the same run."""
+    key = idempotency_key(request)
+    require_start(caller, body)
+    if body.namespace is not None and namespace not in {None, body.namespace}:
+        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
+    within = await services.tenancy.namespace(caller, body.namespace or namespace, write=True)
+    started = await services.runs.start(
+        caller,
+        within,
+        body,
+        key=key,
+        request_sha256=request_sha256(await request.json(), without=("wait", "until", "namespace")),
+    )
+    record = await services.runs.wait(started.record, body.wait, body.until)
+    view = await services.runs.view(record)
+    return json_response(view, headers=REPLAYED) if started.replayed else json_response(view, 201)
+
+
+@router.get("", responses={200: {"model": RunPage}})
+@needs(Scope.RUNS_READ)
+async def list_runs(
+    request: Request,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+    status: Status | None = None,
+    script: Annotated[str | None, Query(description="Digest of a script.")] = None,
+    workflow: Annotated[str | None, Query(max_length=64)] = None,
+    toolset: Annotated[str | None, Query(description="`name` or `name@sha256:…`.")] = None,
+    parent: Annotated[str | None, Query(description="Id of a run.")] = None,
+    from_: Annotated[str | None, Query(alias="from", description="Started at or after.")] = None,
+    to: Annotated[str | None, Query(description="Started before.")] = None,
+    q: Annotated[str | None, Query(description="Not available in this deployment yet.")] = None,
+    limit: Limit = LIMIT_DEFAULT,
+    after: After = None,
+) -> Response:
+    """Runs of a namespace, newest first. `label.KEY=VALUE` filters by label; filters are combined by *and*."""
+    if q is not None:
+        raise invalid("q", "not_available", "This deployment does not have this yet: leave it out.")
+    within = await services.tenancy.namespace(caller, namespace)
+    if caller.narrow.run is not None:
+        found = await _own_run(services, caller.narrow.run, within)
+        return json_response({"data": await services.runs.views(found), "next": None})
+    filters: dict[str, Any] = {
+        "status": None if status is None else RunStatus[status.upper()],
+        "labels": _label_filters(request),
+        "script": _pattern("script", script, DIGEST),
+        "workflow": workflow if workflow is None or "\0" not in workflow else "",
+        "toolset": _pattern("toolset", toolset, REFERENCE),
+        "parent": _run_filter(parent),
+        "from_ms": _time("from", from_),
+        "to_ms": _time("to", to),
+        "before": decode_cursor(after),
+    }
+    records = await services.runs.store.list_runs(within.id, limit=limit + 1, **filters)
+    page = records[:limit]
+    more = encode_cursor(page[-1].run) if len(records) > limit else None
+    return json_response({"data": await services.runs.views(page), "next": more})
+
+
+@router.get("/{run}", responses={200: {"model": RunView}})
+@needs(Scope.RUNS_READ)
+async def get_run(
+    run: str,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+    wait: Wait = "0",
+    until: Until = "ended",
+) -> Response:
+    """The run, after waiting for it to end (or to be blocked) if asked to. Elapsed is no error."""
+    wait_ms = _wait_ms(wait)
+    within = await services.tenancy.namespace(caller, namespace)
+    record = await services.runs.find(caller, within, run)
+    record = await services.runs.wait(record, wait_ms, until)
+    return json_response(await services.runs.view(record))
+
+
+@router.get("/{run}/output", responses={200: {"model": OutputView}})
+@needs(Scope.RUNS_READ, refusals=(RunActive,))
+async def get_output(
+    run: str,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+    offset: Annotated[int, Query(ge=0, le=SEQ_MAX)] = 0,
+    limit: Annotated[int, Query(ge=1, le=OUTPUT_BYTES_MAX)] = OUTPUT_BYTES_MAX,
+) -> Response:
+    """A piece of the output's JSON text, in bytes, cut at characters."""
+    within = await services.tenancy.namespace(caller, namespace)
+    record = await services.runs.find(caller, within, run)
+    return json_response(await services.runs.output(record, offset, limit))
+
+
+@router.get("/{run}/journal", responses={200: {"model": EntryPage}})
+@needs(Scope.RUNS_READ)
+async def get_journal(
+    run: str,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+    as_: Annotated[str, Query(alias="as", pattern="^journal$")] = "journal",
+    after: Annotated[int, Query(ge=-1, le=SEQ_MAX, description="Entries after this seq.")] = -1,
+    limit: Annotated[int, Query(ge=1, le=ENTRIES_MAX)] = ENTRIES_DEFAULT,
+) -> Response:
+    """Entries in order. `next` is the seq of the last one given, null when it is the last so far."""
+    del as_
+    within = await services.tenancy.namespace(caller, namespace)
+    record = await services.runs.find(caller, within, run)
+    last = min(after + limit, record.next_seq - 1)
+    pages = _pages(services, record, after, last)
+    # Read before the answer begins: what is unavailable is then still a problem document.
+    first: list[StoredEntry] = await anext(pages, [])
+    return StreamingResponse(_journal(record, first, pages), media_type="application/json", status_code=200)
+
+
+@router.post("/{run}/signals", status_code=202, responses={202: {"model": SignalView}})
+@needs(
+    Scope.SIGNALS_WRITE,
+    body_bytes_max=VALUE_BODY_BYTES_MAX,
+    refusals=(RunEnded, HistoryFull),
+    idempotent=True,
+)
+async def send_signal(
+    request: Request,
+    run: str,
+    body: SignalBody,
+    caller: Caller,
+    services: Edge,
+    namespace: NamespaceName = None,
+) -> Response:
+    """Record a signal. An `id` that the run has seen is a duplicate and changes nothing."""
+    key = idempotency_key(request)
+    caller.require_signal(body.name)
+    target = checked_run(caller, run)
+    within = await services.tenancy.namespace(caller, namespace, write=True)
+    sent = await services.signals.send(
+        caller, within, target, body, key=key, request_sha256=request_sha256(await request.json())
+    )
+    return json_response(
+        {"id": sent.id, "duplicate": sent.duplicate}, 202, REPLAYED if sent.replayed else None
+    )
+
+
+@router.post("/{run}/cancel", status_code=202, responses={202: {"model": RunView}})
+@needs(Scope.RUNS_WRITE, refusals=(RunEnded,))
+async def cancel_run(
+    run: str,
+    caller: Caller,
+    services: Edge,
+    body: CancelBody | None = None,
+    namespace: NamespaceName = None,
+) -> Response:
+    """Ask the run to stop. Its pending work rejects with CancelledError; it ends as cancelled soon after."""
+    within = await services.tenancy.namespace(caller, namespace, write=True)
+    record = await services.runs.find(caller, within, run)
+    record = await services.runs.cancel(caller, record, None if body is None else body.reason)
+    return json_response(await services.runs.view(record), 202)
+
+
+async def _pages(
+    services: Services, record: RunRecord, after: int, last: int
+) -> AsyncGenerator[list[StoredEntry], None]:
+    while after < last:
+        entries = await services.runs.store.read_entries(
+            record.namespace, record.run, after=Seq(after), limit=min(ENTRIES_AT_ONCE, last - after)
+        )
+        if not entries:
+            return
+        yield entries
+        after = entries[-1].seq
+
+
+async def _journal(
+    record: RunRecord, first: list[StoredEntry], rest: AsyncGenerator[list[StoredEntry], None]
+) -> AsyncIterator[bytes]:
+    yield b'{"data":[' + b",".join(_wire(entry) for entry in first)
+    seq = first[-1].seq if first else None
+    async for entries in rest:
+        yield b"," + b",".join(_wire(entry) for entry in entries)
+        seq = entries[-1].seq
+    more = seq is not None and seq < record.next_seq - 1
+    yield b'],"next":%b}' % (str(seq).encode() if more else b"null")
+
+
+def _wire(entry: StoredEntry) -> bytes:
+    return wire_json(
+        entry.seq, entry.type, entry.time, cause=entry.cause, fire_at=entry.fire_at, body=entry.body
+    )
+
+
+async def _own_run(services: Services, run: RunId, within: NamespaceRef) -> list[RunRecord]:
+    """What a token for one run sees in a list."""
+    found = await services.runs.store.get_run(within.id, run)
+    return [] if found is None else [found]
+
+
+def _wait_ms(text: str) -> int:
+    try:
+        wait = duration_ms(text)
+    except ValueError as error:
+        raise invalid("wait", "invalid_value", str(error)) from None
+    if wait > WAIT_MS_MAX:
+        raise invalid("wait", "invalid_value", "At most 60 s; ask again to wait longer.")
+    return wait
+
+
+def _label_filters(request: Request) -> dict[str, str]:
+    found = {}
+    for name, value in request.query_params.multi_items():
+        if name.startswith("label."):
+            key = name.removeprefix("label.")
+            if LABEL_KEY.fullmatch(key) is None or len(value) > LABEL_CHARS_MAX or "\0" in value:
+                raise invalid(name[:80], "invalid_value", "This is no label that a run could have.")
+            found[key] = value
+    return found
+
+
+def _pattern(name: str, value: str | None, pattern: Any) -> str | None:
+    if value is not None and pattern.fullmatch(value) is None:
+        raise invalid(name, "invalid_value", f"This does not have the form of a {name}.")
+    return value
+
+
+def _run_filter(parent: str | None) -> RunId | None:
+    if parent is None:
+        return None
+    found = parse_id(parent)
+    if found is None:
+        raise invalid("parent", "invalid_value", "This is no id of a run.")
+    return RunId(found)
+
+
+def _time(name: str, text: str | None) -> TimeMs | None:
+    if text is None:
+        return None
+    try:
+        return time_ms(text)
+    except (ValueError, OverflowError):
+        raise invalid(name, "invalid_value", "A time is ISO 8601 with its zone, or ms since 1970.") from None

@@ -1,0 +1,64 @@
+"""Queries that runs need beside the store's own; every one is keyed by namespace."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, TimeMs
+from sandbox.store.interface import StoredEntry
+from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
+from tenancy.repository import find_idempotency_key
+
+_ENTRIES = f"""select e.namespace_id, e.run_id, {", ".join(f"e.{name}" for name in ENTRY_COLUMNS.split(", "))}
+from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, seq)
+join entries e on e.namespace_id = q.ns and e.run_id = q.run and e.seq = q.seq"""
+
+
+class RunRepository:
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def entries_at(
+        self, namespace: NamespaceId, places: Sequence[tuple[RunId, int]]
+    ) -> dict[tuple[RunId, int], StoredEntry]:
+        """Single entries of several runs, by run and seq."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                _ENTRIES,
+                [namespace] * len(places),
+                [run for run, _ in places],
+                [seq for _, seq in places],
+            )
+        return {(RunId(str(row["run_id"])), row["seq"]): entry_of(row) for row in rows}
+
+    async def only_outsiders_pending(self, namespace: NamespaceId, run: RunId, until: TimeMs) -> bool:
+        """Whether everything that the run waits for is up to people, or later than `until`."""
+        async with acquired(self._pool) as connection:
+            found = await connection.fetchval(
+                "select exists (select from pending where namespace_id = $1 and run_id = $2 and kind <> 4 "
+                "and not (kind = 2 or (kind = 0 and (gated or deferred)) or (kind = 1 and due > $3)))",
+                namespace,
+                run,
+                until,
+            )
+        return not found
+
+    async def quarantine_report(self, namespace: NamespaceId, run: RunId) -> str | None:
+        async with acquired(self._pool) as connection:
+            report: str | None = await connection.fetchval(
+                "select report::text from quarantines where namespace_id = $1 and run_id = $2 "
+                "order by at desc limit 1",
+                namespace,
+                run,
+            )
+        return report
+
+    async def started_before(
+        self, organization: OrganizationId, namespace: NamespaceId, route: str, key: str
+    ) -> Any | None:
+        async with acquired(self._pool) as connection:
+            return await find_idempotency_key(
+                connection, organization=organization, namespace=namespace, route=route, key=key
+            )

@@ -1,0 +1,139 @@
+"""Bodies and answers of `/v1/runs`."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from app.durations import DurationMs
+from app.schemas import Answer, Body, Labels
+
+WAIT_MS_MAX = 60_000
+Until = Literal["ended", "blocked"]
+Status = Literal["active", "completed", "failed", "cancelled", "aborted", "quarantined"]
+
+
+class StartRunBody(Body):
+    script: str | None = Field(default=None, description="Source text, or the digest of a known script.")
+    workflow: str | None = None
+    toolset: str | None = Field(default=None, description="`name` (its latest) or `name@sha256:…`.")
+    input: Any = Field(default=None, description="The argument of `main`.")
+    wait: DurationMs = Field(
+        default=0, le=WAIT_MS_MAX, description="Answer when the run has ended, at most 60 s."
+    )
+    until: Until = "ended"
+    ttl: DurationMs | None = Field(
+        default=None, gt=0, description="The run is cancelled after this; 30 days."
+    )
+    labels: Labels = Field(default_factory=dict)
+    namespace: str | None = None
+    start_at: Any = None
+    traceparent: Any = None
+
+
+class SignalBody(Body):
+    name: str = Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")
+    payload: Any = None
+    id: str | None = Field(default=None, min_length=1, max_length=255, description="Unique in the run.")
+    by: str | None = Field(default=None, max_length=255)
+
+
+class CancelBody(Body):
+    reason: str | None = Field(default=None, max_length=4_096)
+
+
+class WaitingFor(Answer):
+    kind: Literal["tool_call", "approval", "signal", "timer", "child_run"]
+    call: int | None = None
+    tool: str | None = None
+    name: str | None = None
+    run: str | None = None
+    since: str
+    until: str | None = None
+    line: int | None
+    deferred: bool | None = None
+
+
+class RunError(Answer):
+    name: str
+    message: str
+    code: str | None = None
+    line: int | None
+    column: int | None
+    frame: str | None
+    stack: str | None
+    cause: Any = None
+    limit: str | None = None
+    allowed: int | None = None
+    used: int | None = None
+
+
+class ParentRun(Answer):
+    run: str
+    kind: Literal["fork", "workflow"]
+    call: int | None = None
+
+
+class CreatedBy(Answer):
+    kind: str
+    id: str
+
+
+class RunUsage(Answer):
+    cpu_ms: float
+    calls: int
+    entries: int
+    activations: int
+
+
+class RunView(Answer):
+    id: str
+    namespace: str
+    status: Status
+    cancelling: bool
+    waiting_for: list[WaitingFor]
+    waiting_count: int
+    input: Any
+    output: Any
+    output_bytes: int | None
+    output_truncated: bool
+    output_preview: str | None
+    error: RunError | None
+    reason: str | None
+    progress: Any
+    labels: dict[str, str]
+    script: str
+    workflow: str | None
+    toolset: str | None
+    parent: ParentRun | None
+    forks: list[str]
+    children: list[str]
+    epoch: int
+    warnings: list[Any]
+    created_by: CreatedBy
+    started_at: str
+    ended_at: str | None
+    deadline: str
+    usage: RunUsage
+
+
+class RunPage(Answer):
+    data: list[RunView]
+    next: str | None
+
+
+class OutputView(Answer):
+    text: str
+    offset: int
+    bytes: int
+    total: int
+    next: int | None
+
+
+class EntryPage(Answer):
+    data: list[dict[str, Any]]
+    next: int | None
+
+
+class SignalView(Answer):
+    id: str
+    duplicate: bool

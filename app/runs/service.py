@@ -1,0 +1,302 @@
+"""Starting runs, waiting for them, reading them, cancelling them."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from app.errors import QuotaExceeded, RunActive, RunEnded, UnknownWorkflow, invalid
+from app.runs.repository import RunRepository
+from app.runs.schemas import StartRunBody, Until
+from app.runs.views import RunTexts, blocked, floor_boundary, output_of, run_view
+from app.scripts.service import Scripts
+from app.toolsets.service import REFERENCE, Toolsets
+from app.values import Values
+from sandbox.journal.codec import encode_body, value_in
+from sandbox.journal.entries import CancelRequested, EntryType, Limits, RunStarted
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq, TimeMs
+from sandbox.store.interface import (
+    EventAppend,
+    EventOutcome,
+    Guard,
+    RunRecord,
+    RunStatus,
+    StartOutcome,
+    StartRun,
+    StoredEntry,
+)
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.wakeups import Wakeups
+from tenancy.errors import IdempotencyConflict, NotFound
+from tenancy.ids import new_id, parse_id
+from tenancy.principals import NamespaceRef, Principal
+
+ROUTE = "POST /v1/runs"
+TTL_MS_MAX = 30 * 86_400_000
+TEXTS_AT_ONCE = 8
+"""Big values fetched at the same time for one page of runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    record: RunRecord
+    replayed: bool
+
+
+class Runs:
+    def __init__(
+        self,
+        *,
+        store: PostgresEdge,
+        repository: RunRepository,
+        scripts: Scripts,
+        toolsets: Toolsets,
+        values: Values,
+        wakeups: Wakeups,
+        epoch: Epoch,
+    ) -> None:
+        self.store = store
+        self.values = values
+        self._repository = repository
+        self._scripts = scripts
+        self._toolsets = toolsets
+        self._wakeups = wakeups
+        self._epoch = epoch
+
+    async def start(
+        self,
+        principal: Principal,
+        namespace: NamespaceRef,
+        body: StartRunBody,
+        *,
+        key: str | None,
+        request_sha256: bytes,
+    ) -> Started:
+        """Start a run, or answer the one that this idempotency key started before.
+
+        Errors: UnknownWorkflow, QuotaExceeded, NotFound, ScriptRefused, UnknownToolset, TooLarge,
+        IdempotencyConflict, Unavailable.
+        """
+        if key is not None:
+            known = await self._repository.started_before(principal.organization, namespace.id, ROUTE, key)
+            if known is not None:
+                same = known["request_sha256"] == request_sha256
+                return await self._replay(namespace.id, RunId(known["object_id"]), same=same)
+        ttl_ms = _checked(body)
+        assert body.script is not None  # _checked
+        digest = await self._scripts.ensure(namespace.id, body.script)
+        toolset = None
+        if body.toolset is not None:
+            toolset = await self._toolsets.resolve(principal.organization, body.toolset)
+        taken = await self.values.take(namespace.id, body.input, "input")
+        now = await self.store.now()
+        run = RunId(new_id(now))
+        started = RunStarted(
+            input=taken,
+            script=digest,
+            toolset=None if toolset is None else toolset.text,
+            seed=secrets.token_hex(16),
+            epoch=self._epoch,
+            deadline=TimeMs(now + ttl_ms),
+            labels=body.labels,
+            limits=Limits(),
+            started_by=principal.actor,
+        )
+        verdict = await self.store.start_run(
+            StartRun(
+                namespace=namespace.id,
+                organization=principal.organization,
+                run=run,
+                body=encode_body(started),
+                epoch=self._epoch,
+                time=now,
+                ttl_ms=ttl_ms,
+                script=digest,
+                toolset=None if toolset is None else toolset.name,
+                toolset_digest=None if toolset is None else toolset.digest,
+                workflow=None,
+                labels=body.labels,
+                created_by=(principal.actor.kind, principal.actor.id),
+                route=ROUTE,
+                idempotency_key=key,
+                request_sha256=request_sha256,
+            )
+        )
+        if verdict.outcome is not StartOutcome.STARTED:
+            return await self._replay(
+                namespace.id, verdict.run, same=verdict.outcome is StartOutcome.REPLAYED
+            )
+        return Started(await self.record(namespace.id, run), replayed=False)
+
+    async def _replay(self, namespace: NamespaceId, run: RunId, *, same: bool) -> Started:
+        if not same:
+            raise IdempotencyConflict("This Idempotency-Key was used to start another run.")
+        return Started(await self.record(namespace, run), replayed=True)
+
+    # -- Reading
+
+    async def find(self, principal: Principal, namespace: NamespaceRef, run: str) -> RunRecord:
+        """A run by the id of a request."""
+        return await self.record(namespace.id, checked_run(principal, run))
+
+    async def record(self, namespace: NamespaceId, run: RunId) -> RunRecord:
+        found = await self.store.get_run(namespace, run)
+        if found is None:
+            raise NotFound(f"There is no run {run} in this namespace.")
+        return found
+
+    async def wait(self, record: RunRecord, wait_ms: int, until: Until) -> RunRecord:
+        """Return the run as it is at the first of ended, quarantined, blocked if asked for, or elapsed."""
+        if not wait_ms or record.status is not RunStatus.ACTIVE:
+            return record
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + wait_ms / 1000
+        window_ends = TimeMs(await self.store.now() + wait_ms)
+        with self._wakeups.watch_run(record.run) as watch:
+            while True:
+                record = await self.record(record.namespace, record.run)
+                if record.status is not RunStatus.ACTIVE:
+                    return record
+                if until == "blocked" and await self._blocked(record, window_ends):
+                    return record
+                left = ends - loop.time()
+                if left <= 0:
+                    return record
+                await watch.wait(left)
+
+    async def _blocked(self, record: RunRecord, until: TimeMs) -> bool:
+        known = blocked(record, until)
+        if known is not None:
+            return known
+        return await self._repository.only_outsiders_pending(record.namespace, record.run, until)
+
+    async def views(self, records: Sequence[RunRecord]) -> list[dict[str, Any]]:
+        """The Run objects of runs of one namespace."""
+        if not records:
+            return []
+        places = [(record.run, 0) for record in records]
+        places += [(record.run, record.end_seq) for record in records if record.end_seq is not None]
+        entries = await self._repository.entries_at(records[0].namespace, places)
+        at_once = asyncio.Semaphore(TEXTS_AT_ONCE)
+
+        async def view(record: RunRecord) -> dict[str, Any]:
+            end = None if record.end_seq is None else entries.get((record.run, record.end_seq))
+            async with at_once:
+                texts = await self._texts(record, entries.get((record.run, 0)), end, alone=len(records) == 1)
+            reason = None
+            if record.status is RunStatus.QUARANTINED:
+                reason = await self._quarantine_reason(record)
+            return run_view(record, end=end, texts=texts, quarantine_reason=reason)
+
+        return await asyncio.gather(*(view(record) for record in records))
+
+    async def view(self, record: RunRecord) -> dict[str, Any]:
+        return (await self.views([record]))[0]
+
+    async def _texts(
+        self, record: RunRecord, start: StoredEntry | None, end: StoredEntry | None, *, alone: bool
+    ) -> RunTexts:
+        given = None if start is None else value_in(start.body)
+        output = output_of(end)
+        shown = None
+        # In a list, an input that is not inline is left out: a page could otherwise be gigabytes.
+        if given is not None and not given.redacted and (alone or given.text is not None):
+            shown = await self.values.text(record.namespace, given)
+        text = None
+        if output is not None and not output.redacted:
+            text = await self.values.text(record.namespace, output)
+        return RunTexts(shown, text)
+
+    async def _quarantine_reason(self, record: RunRecord) -> str | None:
+        report = await self._repository.quarantine_report(record.namespace, record.run)
+        found = None if report is None else orjson.loads(report)
+        if not isinstance(found, dict):
+            return None
+        return str(found.get("reason") or found.get("code") or "quarantined")
+
+    async def output(self, record: RunRecord, offset: int, limit: int) -> dict[str, Any]:
+        """A piece of the output's JSON text. RunActive before the end, NotFound when there is none."""
+        if record.ended_at is None:
+            raise RunActive("The run has not ended: it has no output yet.")
+        assert record.end_seq is not None  # a run that has ended has an end
+        end = await self.store.read_entries(
+            record.namespace, record.run, after=Seq(record.end_seq - 1), limit=1
+        )
+        output = output_of(end[0] if end else None)
+        if output is None or output.redacted:
+            raise NotFound(f"The run has no output: it is {record.status.name.lower()}.")
+        if offset > output.bytes:
+            raise invalid("offset", "invalid_value", f"The output has {output.bytes} bytes.")
+        text = await self.values.text(record.namespace, output)
+        start = floor_boundary(text, offset)
+        stop = floor_boundary(text, start + limit)
+        while stop <= start < len(text):  # a limit smaller than the character: give it whole
+            limit += 1
+            stop = floor_boundary(text, start + limit)
+        return {
+            "text": text[start:stop].decode(),
+            "offset": start,
+            "bytes": stop - start,
+            "total": len(text),
+            "next": stop if stop < len(text) else None,
+        }
+
+    # -- Acting
+
+    async def cancel(self, principal: Principal, record: RunRecord, reason: str | None) -> RunRecord:
+        """Ask the run to stop; once asked, asking again changes nothing."""
+        body = CancelRequested(reason="user", by=f"{principal.kind}:{principal.id}", detail=reason)
+        verdict = await self.store.append_event(
+            EventAppend(
+                namespace=record.namespace,
+                run=record.run,
+                type=EntryType.CANCEL_REQUESTED,
+                body=encode_body(body),
+                guard=Guard.CANCEL,
+            )
+        )
+        if verdict.outcome is EventOutcome.ENDED:
+            raise RunEnded(f"The run has ended: it is {(await self._status(record))}.")
+        if verdict.outcome is EventOutcome.UNKNOWN:
+            raise NotFound(f"There is no run {record.run} in this namespace.")
+        return await self.record(record.namespace, record.run)
+
+    async def _status(self, record: RunRecord) -> str:
+        return (await self.record(record.namespace, record.run)).status.name.lower()
+
+
+def checked_run(principal: Principal, run: str) -> RunId:
+    """The id of a request's path; what is no id belongs to no run."""
+    found = parse_id(run)
+    if found is None:
+        raise NotFound(f"There is no run {run[:80]!r} in this namespace.")
+    principal.require_run(RunId(found))
+    return RunId(found)
+
+
+def require_start(principal: Principal, body: StartRunBody) -> None:
+    """What a narrowed token may start."""
+    reference = None if body.toolset is None else REFERENCE.fullmatch(body.toolset)
+    name = body.toolset if reference is None else reference[1]
+    principal.require_start(toolset=name, workflow=body.workflow)
+
+
+def _checked(body: StartRunBody) -> int:
+    """What no database is needed for; returns the ttl."""
+    for field in ("start_at", "traceparent"):
+        if getattr(body, field) is not None:
+            raise invalid(field, "not_available", "This deployment does not have this yet: leave it out.")
+    if (body.script is None) == (body.workflow is None):
+        raise invalid("script", "missing", "Give either `script` or `workflow`.")
+    if body.workflow is not None:
+        raise UnknownWorkflow(f"There is no workflow {body.workflow[:80]!r}.")
+    ttl_ms = TTL_MS_MAX if body.ttl is None else body.ttl
+    if ttl_ms > TTL_MS_MAX:
+        raise QuotaExceeded(
+            "The ttl is longer than 30 days.",
+            extra={"quota": "ttl_max", "limit": TTL_MS_MAX, "used": ttl_ms, "resets_at": None},
+        )
+    return ttl_ms

@@ -1,0 +1,110 @@
+"""Signals to runs: recorded once by id, whether or not anything waits for them yet."""
+
+import uuid
+from dataclasses import dataclass
+
+import asyncpg
+
+from app.errors import HistoryFull, RunEnded
+from app.runs.schemas import SignalBody
+from app.values import Values
+from sandbox.journal.codec import encode_body
+from sandbox.journal.entries import EntryType, SignalReceived
+from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
+from sandbox.store.interface import EventAppend, EventOutcome, Guard
+from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.edge import PostgresEdge
+from tenancy.errors import IdempotencyConflict, NotFound
+from tenancy.principals import NamespaceRef, Principal
+from tenancy.repository import now_ms, reserve_idempotency_key
+
+HISTORY_FULL_RETRY_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    id: str
+    duplicate: bool
+    replayed: bool
+
+
+class Signals:
+    def __init__(self, store: PostgresEdge, values: Values, pool: asyncpg.Pool) -> None:
+        self._store = store
+        self._values = values
+        self._pool = pool
+
+    async def send(
+        self,
+        principal: Principal,
+        namespace: NamespaceRef,
+        run: RunId,
+        body: SignalBody,
+        *,
+        key: str | None,
+        request_sha256: bytes,
+    ) -> Sent:
+        """Record the signal.
+
+        Errors: NotFound, RunEnded, HistoryFull, TooLarge, IdempotencyConflict, Unavailable.
+        """
+        signal_id = body.id or str(uuid.uuid4())
+        payload = await self._values.take(namespace.id, body.payload, "payload")
+        replayed = False
+        if key is not None:
+            signal_id, replayed = await self._reserve(
+                principal.organization, namespace.id, run, key, request_sha256, signal_id
+            )
+        received = SignalReceived(
+            name=body.name, payload=payload, id=signal_id, by=body.by, actor=principal.actor
+        )
+        verdict = await self._store.append_event(
+            EventAppend(
+                namespace=namespace.id,
+                run=run,
+                type=EntryType.SIGNAL_RECEIVED,
+                body=encode_body(received),
+                guard=Guard.SIGNAL,
+                signal_id=signal_id,
+            )
+        )
+        if verdict.outcome is EventOutcome.UNKNOWN:
+            raise NotFound(f"There is no run {run} in this namespace.")
+        if verdict.outcome is EventOutcome.ENDED:
+            raise RunEnded("The run has ended: it takes no more signals.")
+        if verdict.outcome is EventOutcome.HISTORY_FULL:
+            raise HistoryFull(
+                "The journal of this run is full: it takes no more signals.",
+                retry_after_s=HISTORY_FULL_RETRY_S,
+            )
+        return Sent(signal_id, verdict.outcome is EventOutcome.DUPLICATE, replayed)
+
+    async def _reserve(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        run: RunId,
+        key: str,
+        request_sha256: bytes,
+        signal_id: str,
+    ) -> tuple[str, bool]:
+        """Bind the key to this signal's id, or find the id that it was bound to.
+
+        The append that follows is guarded by that id: a repeat completes what a crash left undone.
+        """
+        async with acquired(self._pool) as connection:
+            before = await reserve_idempotency_key(
+                connection,
+                organization=organization,
+                namespace=namespace,
+                route=f"POST /v1/runs/{run}/signals",
+                key=key,
+                request_sha256=request_sha256,
+                object_id=signal_id,
+                at=await now_ms(connection),
+            )
+        if before is None:
+            return signal_id, False
+        if before["request_sha256"] != request_sha256:
+            raise IdempotencyConflict("This Idempotency-Key was used for another signal.")
+        return before["object_id"], True

@@ -1,0 +1,141 @@
+"""Claims of tasks: leased at once, or as soon as something is offered while the claim is parked."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from app.responses import spliced
+from app.tasks.leases import Leases
+from app.tasks.schemas import ClaimBody, NextClaim
+from app.tasks.tokens import encode_token
+from app.toolsets.names import split_name, to_identifier
+from app.toolsets.service import Toolsets
+from app.values import Values
+from sandbox.journal.codec import value_in
+from sandbox.store.interface import Task, TaskFilter
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.wakeups import Wakeups
+from tenancy.errors import InsufficientScope
+from tenancy.principals import Principal
+from tenancy.service import Tenancy
+
+LEASE_MS = 30_000
+SETTLED_FIRST_S = 0.005
+"""After settling, the run's next calls are awaited so long before the first look: it would find nothing."""
+FILTERS_MAX = 10_000
+Gone = Callable[[], Awaitable[bool]]
+
+
+class Claims:
+    def __init__(
+        self,
+        *,
+        store: PostgresEdge,
+        leases: Leases,
+        toolsets: Toolsets,
+        tenancy: Tenancy,
+        values: Values,
+        wakeups: Wakeups,
+    ) -> None:
+        self._store = store
+        self._leases = leases
+        self._toolsets = toolsets
+        self._tenancy = tenancy
+        self._values = values
+        self._wakeups = wakeups
+        self._dry: dict[TaskFilter, bool] = {}
+        """Whether the last claim of a filter took all that was on offer."""
+
+    async def wanted(self, principal: Principal, body: ClaimBody, named: str | None) -> TaskFilter:
+        """Which calls this claim may take; a key that names no namespace takes from all."""
+        narrow = principal.narrow
+        if narrow.run is not None:
+            raise InsufficientScope("This token is for one run and cannot claim tasks.")
+        if body.toolset is not None:
+            principal.require_toolset(body.toolset)
+        namespace = None
+        if body.namespace is not None or named is not None or principal.namespace is not None:
+            within = await self._tenancy.namespace(principal, body.namespace or named, write=True)
+            namespace = within.id
+        tools = None if body.tools is None else await self._script_names(principal, body.tools)
+        return TaskFilter(principal.organization, namespace, body.toolset or narrow.toolset, tools)
+
+    async def claim(
+        self, wanted: TaskFilter, body: ClaimBody, gone: Gone, *, after: Awaitable[None] | None = None
+    ) -> list[dict[str, Any]]:
+        """Lease up to `max` tasks, waiting up to `wait` for the first; `after` is done while watching already.
+
+        A caller that has gone gets nothing: what would have been leased to it stays on offer.
+        """
+        claim_id = (body.claim_id or str(uuid.uuid4())).lower()
+        loop = asyncio.get_running_loop()
+        linger_s = body.linger_ms / 1000 if isinstance(body, NextClaim) else 0.0
+        with self._wakeups.watch_tasks(wanted) as watch:
+            if after is not None:
+                await after
+                if self._dry.get(wanted, False):
+                    await watch.wait(min(SETTLED_FIRST_S, body.wait / 1000))
+            ends = loop.time() + body.wait / 1000
+            waited = False
+            while True:
+                if linger_s and watch.woken:
+                    await asyncio.sleep(linger_s)
+                tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
+                self._note(wanted, dry=len(tasks) < body.max)
+                if tasks and waited and await gone():
+                    await self._give_back(wanted, tasks)
+                    return []
+                left = ends - loop.time()
+                if tasks or left <= 0 or (waited and await gone()):
+                    return await self._views(tasks)
+                await watch.wait(left)
+                waited = True
+
+    async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
+        keys = [(task.namespace, task.run, task.call, task.attempt) for task in tasks]
+        await self._store.release_tasks(keys, [None] * len(keys))
+        for task in tasks:
+            self._wakeups.wake_task(wanted.organization, task.namespace, wanted.toolset, task.tool)
+
+    def _note(self, wanted: TaskFilter, *, dry: bool) -> None:
+        if len(self._dry) >= FILTERS_MAX:
+            self._dry.clear()
+        self._dry[wanted] = dry
+
+    async def _script_names(self, principal: Principal, originals: list[str]) -> tuple[str, ...]:
+        """What these tools are called in scripts; only names that are no identifiers need a look."""
+        names: list[str] = []
+        mapped: list[str] = []
+        for original in dict.fromkeys(originals):
+            _, name = split_name(original)
+            (names if to_identifier(name) == name else mapped).append(original)
+        if mapped:
+            found = await self._toolsets.script_names(principal.organization, mapped)
+            names += [name for _, name in found]
+        return tuple(sorted(names))
+
+    async def _views(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
+        if not tasks:
+            return []
+        tools = await self._leases.hand_out(tasks)
+        views = []
+        for task, tool in zip(tasks, tools, strict=True):
+            args = value_in(task.body)
+            assert args is not None  # a schedule_tool_call has its arguments
+            text = args.text if args.text is not None else await self._values.text(task.namespace, args)
+            views.append(
+                {
+                    "token": encode_token((task.namespace, task.run, task.call, task.attempt)),
+                    "run": task.run,
+                    "namespace": task.namespace_name,
+                    "call": task.call,
+                    "tool": task.tool if tool is None else tool.original,
+                    "args": spliced(text),
+                    "attempt": task.attempt,
+                    "idempotency_key": f"{task.run}/{task.call}",
+                    "lease_ms": LEASE_MS,
+                    "labels": task.labels,
+                }
+            )
+        return views
