@@ -1,0 +1,198 @@
+"""The verbs that the server adds to the command `rewind`: dev, serve, worker, db, admin.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage or settings, 3 refused, 4 a service is unreachable.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from app import dev
+from app.config import Settings, port
+from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
+from infra.processes import AlreadyRunning, InfraError
+from sandbox.config import DataPlaneSettings, SettingsError, data_dir
+from sandbox.journal.errors import ApiError, Unavailable
+
+OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the server's verbs to the command; each sets `handler(arguments) -> exit code`."""
+    _register_dev(verbs)
+    _verb(verbs, "serve", _serve, "Run the API, the dispatcher and the scheduler.")
+    _verb(verbs, "worker", _worker, "Run a worker, which executes scripts.")
+    database = verbs.add_parser("db", help="look at and upgrade the database").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    for name, handler, text in (
+        ("upgrade", _db_upgrade, "Apply the migrations that are missing."),
+        ("status", _db_status, "Show which migrations were applied; exit code 1 when some wait."),
+    ):
+        _with_json(_verb(database, name, handler, text))
+    admin = verbs.add_parser("admin", help="act as the operator").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    organizations = admin.add_parser("organizations", help="the customers").add_subparsers(
+        title="commands", metavar="COMMAND", required=True
+    )
+    create = _verb(
+        organizations, "create", _organizations_create, "Create an organization and its first key."
+    )
+    create.add_argument("name")
+    _with_json(create)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a verb without the SDK's command around it: what the supervisor does."""
+    parser = argparse.ArgumentParser(prog="python -m app.cli")
+    register(parser.add_subparsers(title="commands", metavar="COMMAND", required=True))
+    parsed = parser.parse_args(arguments)
+    handler: Callable[[argparse.Namespace], int] = parsed.handler
+    return handler(parsed)
+
+
+def _register_dev(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = _verb(verbs, "dev", _dev, "Run everything on this machine, with data in one folder.")
+    parser.add_argument("--port", type=int, help="0 takes any free port (default: REWIND_PORT, then 8484)")
+    parser.add_argument("--data", type=Path, help="the data folder (default: REWIND_DATA, then .rewind)")
+    _with_json(parser)
+
+
+def _verb(
+    verbs: "argparse._SubParsersAction[argparse.ArgumentParser]",
+    name: str,
+    handler: Callable[[argparse.Namespace], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(name, help=text[0].lower() + text[1:].rstrip("."), description=text)
+    parser.set_defaults(handler=lambda arguments: _guarded(handler, arguments))
+    return parser
+
+
+def _with_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the result as one line of JSON")
+
+
+def _guarded(handler: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
+    """Say what went wrong in one line, with the exit code of its kind."""
+    try:
+        return handler(arguments)
+    except SettingsError as error:
+        return _complain(error, USAGE)
+    except (ApiError, AlreadyRunning) as error:
+        return _complain(error, REFUSED)
+    except (DatabaseUnreachable, Unavailable) as error:
+        return _complain(error, UNREACHABLE)
+    except InfraError as error:
+        return _complain(error, FAILED)
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"rewind: {error}", file=sys.stderr)
+    return code
+
+
+def _dev(arguments: argparse.Namespace) -> int:
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    data = arguments.data or data_dir()
+    chosen = port() if arguments.port is None else arguments.port
+
+    def ready(server: dev.DevServer) -> None:
+        print(server.to_json() if arguments.json else _summary(server, data), flush=True)
+
+    def restarted(name: str) -> None:
+        print(f"rewind: {name} had ended and was started again", file=sys.stderr, flush=True)
+
+    try:
+        dev.run_dev(data, chosen, os.environ, on_ready=ready, on_restart=restarted)
+    except AlreadyRunning as error:
+        other = dev.DevFolder(data).server()
+        where = f" and answers at {other.url}" if other else ""
+        return _complain(InfraError(f"already running: {error}{where}"), REFUSED)
+    return OK
+
+
+def _summary(server: dev.DevServer, data: Path) -> str:
+    return "\n".join(
+        (
+            "Rewind is ready.",
+            "",
+            f"  address   {server.url}",
+            f"  API docs  {server.url}/docs",
+            f"  API key   {server.api_key}",
+            f"  data      {data} (logs in {data / 'logs'})",
+            "",
+            "Commands in this folder find it by themselves: try `rewind runs list`. Ctrl-C stops it.",
+        )
+    )
+
+
+def _serve(_: argparse.Namespace) -> int:
+    # Each process loads only its own half: the worker no web framework, the API no V8.
+    from app import serve
+
+    settings = Settings.from_env(dev.with_dev_services(os.environ, data_dir()))
+    return _run(serve.run(settings))
+
+
+def _worker(_: argparse.Namespace) -> int:
+    from sandbox import worker
+
+    settings = DataPlaneSettings.from_env(dev.with_dev_services(os.environ, data_dir()))
+    return _run(worker.run(settings))
+
+
+def _run(work: Coroutine[Any, Any, None]) -> int:
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
+    return OK
+
+
+def _db_upgrade(arguments: argparse.Namespace) -> int:
+    with dev.database_of(data_dir(), os.environ) as url:
+        applied = asyncio.run(upgrade(url))
+    if arguments.json:
+        print(json.dumps({"applied": applied}))
+    else:
+        print("\n".join(f"applied {file}" for file in applied) or "nothing to apply")
+    return OK
+
+
+def _db_status(arguments: argparse.Namespace) -> int:
+    with dev.database_of(data_dir(), os.environ) as url:
+        found = asyncio.run(status(url))
+    print(
+        json.dumps({"applied": found.applied, "waiting": found.waiting}) if arguments.json else _table(found)
+    )
+    return FAILED if found.waiting else OK
+
+
+def _table(found: SchemaStatus) -> str:
+    lines = [f"{file}  applied" for file in found.applied] + [f"{file}  waiting" for file in found.waiting]
+    return "\n".join(lines)
+
+
+def _organizations_create(arguments: argparse.Namespace) -> int:
+    with dev.database_of(data_dir(), os.environ) as url:
+        asyncio.run(upgrade(url))
+        organization, api_key = asyncio.run(dev.new_organization(url, arguments.name))
+    if arguments.json:
+        print(json.dumps({"organization": organization, "api_key": api_key}))
+    else:
+        print(f"organization {organization}\nAPI key      {api_key}   (shown only now)")
+    return OK
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
