@@ -1,5 +1,6 @@
 """Builds the control plane's application from its edges, and nothing else."""
 
+import asyncio
 import secrets
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -65,8 +66,9 @@ def build_services(
     wakeups: Wakeups,
     blobs: Blobs,
     epoch: Epoch,
+    stop: asyncio.Event,
 ) -> Services:
-    """Wire the edges; `epoch` is what new runs get."""
+    """Wire the edges. New runs get `epoch`; when `stop` is set, parked requests are answered."""
     pool: asyncpg.Pool = store.pool
     repository = TenancyRepository(pool, engine)
     authenticator = Authenticator(repository)
@@ -87,6 +89,7 @@ def build_services(
             values=values,
             wakeups=wakeups,
             epoch=epoch,
+            stop=stop,
         ),
         signals=Signals(store, values, pool),
         tasks=Tasks(
@@ -100,6 +103,7 @@ def build_services(
                 tenancy=tenancy,
                 values=values,
                 wakeups=wakeups,
+                stop=stop,
             ),
             tenancy=tenancy,
             values=values,

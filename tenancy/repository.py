@@ -4,18 +4,21 @@ Reads of single pages go through SQLModel; what is on the path of every request,
 asyncpg (SQLModel costs 4.5 to 11 times as much).
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import orjson
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, async_sessionmaker
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
-from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.connection import LOST, acquired
 from tenancy.ids import new_id
 from tenancy.models import Namespace, Organization, Token
 from tenancy.principals import NamespaceRef
@@ -43,6 +46,16 @@ class TenancyRepository:
     def __init__(self, pool: asyncpg.Pool, engine: AsyncEngine) -> None:
         self.pool = pool
         self._session = async_sessionmaker(engine, class_=AsyncSession, expire_on_commit=False)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AsyncSession]:
+        try:
+            async with self._session() as session:
+                yield session
+        except (DBAPIError, *LOST) as error:
+            if isinstance(error, DBAPIError) and not error.connection_invalidated:
+                raise
+            raise Unavailable(f"the database is not reachable: {type(error).__name__}") from error
 
     # -- Secrets
 
@@ -82,7 +95,7 @@ class TenancyRepository:
             query = query.where(Token.namespace_id == UUID(namespace))
         if before is not None:
             query = query.where(Token.id < UUID(before))
-        async with self._session() as session:
+        async with self._reading() as session:
             return [(token, name) for token, name in (await session.exec(query)).all()]
 
     async def get_token(self, organization: OrganizationId, token: str) -> tuple[Token, str] | None:
@@ -95,7 +108,7 @@ class TenancyRepository:
                 col(Token.revoked_at).is_(None),
             )
         )
-        async with self._session() as session:
+        async with self._reading() as session:
             found = (await session.exec(query)).first()
         return None if found is None else (found[0], found[1])
 
@@ -112,7 +125,7 @@ class TenancyRepository:
     # -- Organizations and namespaces
 
     async def get_organization(self, organization: OrganizationId) -> Organization | None:
-        async with self._session() as session:
+        async with self._reading() as session:
             return await session.get(Organization, UUID(organization))
 
     async def find_namespace(self, organization: OrganizationId, name: str) -> NamespaceRef | None:
@@ -146,7 +159,7 @@ class TenancyRepository:
         query = select(Namespace).where(
             Namespace.organization_id == UUID(organization), Namespace.name == name
         )
-        async with self._session() as session:
+        async with self._reading() as session:
             return (await session.exec(query)).first()
 
     async def label_namespace(self, organization: OrganizationId, name: str, labels: dict[str, str]) -> None:

@@ -31,7 +31,7 @@ class StartRunBody(Body):
 
 
 class SignalBody(Body):
-    name: str = Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")
+    name: str = Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")
     payload: Any = None
     id: str | None = Field(default=None, min_length=1, max_length=255, description="Unique in the run.")
     by: str | None = Field(default=None, max_length=255)

@@ -57,6 +57,7 @@ class Runs:
         values: Values,
         wakeups: Wakeups,
         epoch: Epoch,
+        stop: asyncio.Event,
     ) -> None:
         self.store = store
         self.values = values
@@ -65,6 +66,7 @@ class Runs:
         self._toolsets = toolsets
         self._wakeups = wakeups
         self._epoch = epoch
+        self._stop = stop
 
     async def start(
         self,
@@ -163,7 +165,7 @@ class Runs:
                 if until == "blocked" and await self._blocked(record, window_ends):
                     return record
                 left = ends - loop.time()
-                if left <= 0:
+                if left <= 0 or self._stop.is_set():
                     return record
                 await watch.wait(left)
 

@@ -37,6 +37,7 @@ class Claims:
         tenancy: Tenancy,
         values: Values,
         wakeups: Wakeups,
+        stop: asyncio.Event,
     ) -> None:
         self._store = store
         self._leases = leases
@@ -44,6 +45,7 @@ class Claims:
         self._tenancy = tenancy
         self._values = values
         self._wakeups = wakeups
+        self._stop = stop
         self._dry: dict[TaskFilter, bool] = {}
         """Whether the last claim of a filter took all that was on offer."""
 
@@ -87,7 +89,7 @@ class Claims:
                     await self._give_back(wanted, tasks)
                     return []
                 left = ends - loop.time()
-                if tasks or left <= 0 or (waited and await gone()):
+                if tasks or left <= 0 or self._stop.is_set() or (waited and await gone()):
                     return await self._views(tasks)
                 await watch.wait(left)
                 waited = True

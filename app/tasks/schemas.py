@@ -11,11 +11,11 @@ from app.toolsets.names import NAME_CHARS_MAX
 ITEMS_MAX = 100
 WAIT_MS_MAX = 60_000
 LINGER_MS_MAX = 1_000
-UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\Z"
+UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 
 class ClaimBody(Body):
-    toolset: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}\Z")
+    toolset: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     tools: list[str] | None = Field(
         default=None, max_length=1_000, description="Names of host tools; absent: all of them."
     )

@@ -29,12 +29,12 @@ def _scopes(scopes: list[str]) -> list[str]:
 
 
 class NarrowBody(Body):
-    toolset: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}\Z")
+    toolset: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     workflows: list[Annotated[Text, Field(max_length=64)]] | None = Field(default=None, max_length=200)
     run: str | None = Field(
-        default=None, pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\Z"
+        default=None, pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
     )
-    signals: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}\Z")]] | None = Field(
+    signals: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")]] | None = Field(
         default=None, max_length=200
     )
 

@@ -38,7 +38,7 @@ class ToolBody(Body):
 
 
 class ToolsetBody(Body):
-    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}\Z", examples=["support"])
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", examples=["support"])
     tools: list[ToolBody] = Field(default_factory=list, max_length=1_000)
     mcp: Any = None
     http: Any = None

@@ -1,0 +1,106 @@
+"""`rewind serve`: the api and the scheduler in one process, on one event loop."""
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Iterator
+
+import uvicorn
+from sandbox.epochs.registry import served_epochs
+
+from app.config import Settings
+from app.main import build_services, create_app
+from app.scheduler.loop import run_scheduler
+from sandbox.journal.errors import Unavailable
+from sandbox.store.blobs import BlobStore
+from sandbox.store.hints import HintBus
+from sandbox.store.postgres.connection import LOST
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.requests import RequestDesk
+from sandbox.store.wakeups import Wakeups
+from tenancy.engine import engine_of
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 0.5
+GRACE_S = 8
+"""Requests under way at SIGTERM are given so long; parked ones are answered within a second."""
+KEEP_ALIVE_S = 75
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    listener = settings.listener()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    hints = HintBus(settings.plane.hints_dir, "api")
+    store = await _until_reachable(settings, hints, stop)
+    if store is None:
+        listener.close()
+        return
+    engine = engine_of(settings.plane.database_url, settings.database_role)
+    blobs = BlobStore(settings.plane.s3)
+    hints.start()
+    services = build_services(
+        store=store,
+        engine=engine,
+        requests=RequestDesk(store.pool, hints),
+        wakeups=Wakeups(hints),
+        blobs=blobs,
+        epoch=max(served_epochs()),
+        stop=stop,
+    )
+    server = _Server(
+        uvicorn.Config(
+            create_app(services),
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+    leaving = asyncio.create_task(_leave(server, stop), name="leaving")
+    scheduler = asyncio.create_task(run_scheduler(store, stop), name="scheduler")
+    try:
+        logger.info("serving on port %d", listener.getsockname()[1])
+        await server.serve(sockets=[listener])
+    finally:
+        stop.set()
+        await asyncio.gather(scheduler, leaving, return_exceptions=True)
+        hints.close()
+        blobs.close()
+        await engine.dispose()
+        await store.close()
+
+
+class _Server(uvicorn.Server):
+    """The process's signals are ours: uvicorn would take them over."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:
+    await stop.wait()
+    server.should_exit = True
+
+
+async def _until_reachable(settings: Settings, hints: HintBus, stop: asyncio.Event) -> PostgresEdge | None:
+    while not stop.is_set():
+        try:
+            return await PostgresEdge.open(
+                settings.plane.database_url, role=settings.database_role, hints=hints
+            )
+        except (Unavailable, *LOST) as error:
+            logger.warning("the database is not reachable yet: %s", error or type(error).__name__)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), RETRY_S)
+    return None
