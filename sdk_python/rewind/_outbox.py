@@ -1,7 +1,7 @@
 """Outcomes that the server has not acknowledged yet.
 
-Invariant: an outcome leaves only when the server said ok, `task_settled` or `unknown_token` for it; a batch
-whose exchange failed comes back to the front.
+Invariant: an outcome leaves only when the server said ok, or with a code that it is settled or unknown; a
+batch whose exchange failed comes back to the front.
 """
 
 from collections import deque
@@ -18,7 +18,8 @@ ITEMS_MAX = 100
 """Items of one exchange, as the API allows."""
 BATCH_BYTES_MAX = 4 * 1024 * 1024
 """Results of one exchange together; a larger one travels alone."""
-FINAL_CODES = frozenset({"task_settled", "unknown_token"})
+FINAL_CODES = frozenset({"task_settled", "unknown_token", "too_large"})
+"""Verdicts after which nothing is left to report; for `too_large` the call has failed with that code."""
 
 
 @dataclass(slots=True)
@@ -105,8 +106,6 @@ class Outbox:
             verdict = verdicts[position] if position < len(verdicts) else None
             if verdict is not None and (verdict["ok"] or verdict.get("code") in FINAL_CODES):
                 self._tokens.discard(outcome.token)
-            elif verdict is not None and verdict.get("code") == "too_large":
-                kept.append(_smaller(outcome, verdict.get("detail") or "the result is too large"))
             else:
                 kept.append(outcome)
             if verdict is not None and not verdict["ok"]:
@@ -133,6 +132,6 @@ class Outbox:
         return changed
 
 
-def _smaller(outcome: Outcome, detail: str, *, code: str = "too_large") -> Outcome:
+def _smaller(outcome: Outcome, detail: str, *, code: str) -> Outcome:
     """The failure that is reported instead of an outcome which the server can't take."""
     return failed(outcome.token, {"message": detail[:1000], "code": code})

@@ -12,6 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -106,11 +107,12 @@ class _Connection(asyncio.Protocol):
 
     # -- requests
 
-    async def exchange(self, request: bytes, timeout_s: float) -> Response:
+    async def exchange(self, request: bytes, deadline: float, timeout_s: float) -> Response:
+        """Send and read one answer; `deadline` is the loop's time, `timeout_s` what the caller had asked for."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Response] = loop.create_future()
         self._waiter = waiter
-        expiry = loop.call_later(timeout_s, self._expire, timeout_s)
+        expiry = loop.call_at(deadline, self._expire, timeout_s)
         assert self._transport is not None
         self._transport.write(request)
         try:
@@ -142,8 +144,7 @@ class _Connection(asyncio.Protocol):
     # -- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
 
     def data_received(self, data: bytes) -> None:
         if not self._in_body:
@@ -246,7 +247,7 @@ class Transport:
         try:
             connection = self._take_idle(loop.time()) or await self._connect(loop, deadline)
             data = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
-            response = await connection.exchange(data, max(0.001, deadline - loop.time()))
+            response = await connection.exchange(data, deadline, timeout_s)
             if connection.reusable:
                 connection.idle_since = loop.time()
                 self._idle.append(connection)
