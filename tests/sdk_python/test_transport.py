@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import uvloop
-
 from rewind._errors import ConfigurationError, ConnectionFailed, RequestTimeout
 from rewind._transport import Address, Limits, Response, Transport, http_head
+
 from tests.sdk_python.http_server import LocalServer, Reply, Request, refused_port
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-
 import rewind
 from rewind import AsyncRewind, ToolContext, ToolError, tool
+
 from tests.sdk_python.fake_tasks import FakeTasks, Fault
 from tests.sdk_python.http_server import Request
 
@@ -398,7 +398,7 @@ async def test_lost_messages_and_crashes_lose_and_repeat_nothing(
             await tasks.offer("step", {"n": n})
         await tasks.settled(120)
     await asyncio.gather(*crashes)
-    assert executed == {n: 1 for n in range(1, 121)}, f"seed {seed}"
+    assert executed == dict.fromkeys(range(1, 121), 1), f"seed {seed}"
     for offer in tasks.offers:
         expected = (
             ("fail", {"message": "unlucky", "code": "seven"})
