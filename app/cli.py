@@ -9,9 +9,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import uvloop
 
@@ -138,25 +137,23 @@ def _summary(server: dev.DevServer, data: Path) -> str:
 
 
 def _serve(_: argparse.Namespace) -> int:
-    # Each process loads only its own half: the worker no web framework, the API no V8.
+    # Imported here: the web framework takes a second to load, and no other verb needs it.
     from app import serve
 
     settings = Settings.from_env(dev.with_dev_services(os.environ, data_dir()))
-    return _run(serve.run(settings))
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve.run(settings))
+    return OK
 
 
 def _worker(_: argparse.Namespace) -> int:
-    from sandbox import worker
-
-    settings = DataPlaneSettings.from_env(dev.with_dev_services(os.environ, data_dir()))
-    return _run(worker.run(settings))
-
-
-def _run(work: Coroutine[Any, Any, None]) -> int:
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(work)
-    return OK
+    """Become the worker: the data plane's code is none of the control plane's."""
+    environ = dev.with_dev_services(os.environ, data_dir())
+    DataPlaneSettings.from_env(environ)
+    os.execve(  # noqa: S606 - our own interpreter and module
+        sys.executable, [sys.executable, "-m", dev.WORKER_MODULE], dev.with_our_code(environ)
+    )
 
 
 def _db_upgrade(arguments: argparse.Namespace) -> int:

@@ -33,6 +33,7 @@ ASK_TIMEOUT_S = 5.0
 PORT_WAIT_S = 2.0
 """How long to wait for a port that a supervisor killed just before may still hold."""
 WORKER_CHILDREN_MAX = 2
+WORKER_MODULE = "sandbox.worker"
 LOOPBACK = "127.0.0.0/8,::1"
 
 
@@ -168,6 +169,12 @@ def with_dev_services(environ: Mapping[str, str], data: Path) -> dict[str, str]:
     return {**known, **environ}
 
 
+def with_our_code(environ: Mapping[str, str]) -> dict[str, str]:
+    """Let a child import this very copy of the server, wherever it is started."""
+    places = [str(Path(app.__path__[0]).parent), environ.get("PYTHONPATH", "")]
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+
+
 async def new_organization(database_url: str, name: str) -> tuple[str, str]:
     """Create an organization with its first API key; returns its id and the key."""
     # Imported here because the models take half a second to load, and a second `rewind dev` needs none.
@@ -198,9 +205,12 @@ def _start(
         s3_url = objects.wait_ready().url
     addresses = {"database_url": database_url, "s3_url": s3_url}
     env = _child_environment(environ, folder, addresses, listener)
-    for verb, fds in (("serve", (listener.fileno(),)), ("worker", ())):
-        argv = [sys.executable, "-m", "app.cli", verb]
-        supervisor.add(verb, Program(argv, env=env, log_path=folder.log(verb), pass_fds=fds).start())
+    for name, module, fds in (
+        ("serve", ("app.cli", "serve"), (listener.fileno(),)),
+        ("worker", (WORKER_MODULE,), ()),
+    ):
+        argv = [sys.executable, "-m", *module]
+        supervisor.add(name, Program(argv, env=env, log_path=folder.log(name), pass_fds=fds).start())
     folder.write_services(addresses, supervisor.pids())
     return addresses
 
@@ -223,10 +233,7 @@ def _child_environment(
     }
     return {
         **defaults,
-        **environ,
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(Path(app.__path__[0]).parent), environ.get("PYTHONPATH", "")])
-        ),
+        **with_our_code(environ),
         "REWIND_DATABASE_URL": addresses["database_url"],
         "REWIND_S3_URL": addresses["s3_url"],
         "REWIND_DATA": str(folder.data),
