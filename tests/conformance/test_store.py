@@ -1,0 +1,534 @@
+"""What every store does: one suite over the in-memory double and Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from sandbox.journal import entries as e
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq
+from sandbox.store.interface import (
+    CommandVerdict,
+    EventOutcome,
+    Guard,
+    PendingKind,
+    RunStatus,
+    StartOutcome,
+)
+from tests.fixtures.entries import call, failure, result, signal, timer
+from tests.fixtures.stores import TTL_MS, Bench, Owned, complete, draft, log, nobody, open_bench, withdrawn
+
+CANCEL = e.CancelRequested("user")
+LIMIT = e.CancelRequested("limit", None, None, "cpu", 1, 2, Seq(0))
+ABORTED = e.RunAborted("cpu", 1, 2)
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def database(request: pytest.FixtureRequest) -> str | None:
+    return request.getfixturevalue("database_url") if request.param == "postgres" else None
+
+
+@pytest.fixture
+async def bench(database: str | None) -> AsyncIterator[Bench]:
+    async with open_bench(database) as opened:
+        yield opened
+
+
+def refused(verdict: CommandVerdict) -> bool:
+    return not verdict.appended
+
+
+# -- Starts
+
+
+async def test_a_start_records_the_first_entry_and_makes_the_run_ready(bench: Bench) -> None:
+    request = await bench.request(labels={"a": "1"}, workflow="w")
+    verdict = await bench.edge.start_run(request)
+    assert (verdict.outcome, verdict.run) == (StartOutcome.STARTED, request.run)
+    (entry,) = await bench.entries(request.run)
+    assert (entry.seq, entry.type, entry.time, entry.cause) == (
+        0,
+        e.EntryType.RUN_STARTED,
+        request.time,
+        None,
+    )
+    assert entry.body == request.body
+    record = await bench.record(request.run)
+    assert (record.status, record.cancelling, record.next_seq, record.delivered) == (
+        RunStatus.ACTIVE,
+        False,
+        1,
+        -1,
+    )
+    assert (record.labels, record.workflow, record.created_by) == ({"a": "1"}, "w", ("key", "k1"))
+    assert (record.started_at, record.deadline) == (request.time, request.time + TTL_MS)
+    assert (record.pending, record.pending_count, record.ended_at) == ((), 0, None)
+    owned = await bench.own(request.run)
+    assert (owned.claimed.owner_epoch, owned.claimed.commands, owned.claimed.delivered) == (1, 0, -1)
+
+
+async def test_an_idempotency_key_starts_one_run(bench: Bench) -> None:
+    request = await bench.request(route="runs", idempotency_key="k", request_sha256=b"1")
+    again = replace(request, run=RunId(str(uuid4())))
+    assert (await bench.edge.start_run(request)).outcome is StartOutcome.STARTED
+    replayed = await bench.edge.start_run(again)
+    assert (replayed.outcome, replayed.run) == (StartOutcome.REPLAYED, request.run)
+    conflict = await bench.edge.start_run(replace(again, request_sha256=b"2"))
+    assert (conflict.outcome, conflict.run) == (StartOutcome.CONFLICT, request.run)
+    assert await bench.edge.get_run(bench.namespace, again.run) is None
+    other = await bench.new_namespace()
+    assert (await bench.edge.start_run(replace(again, namespace=other))).outcome is StartOutcome.STARTED
+    fork = replace(request, run=RunId(str(uuid4())), route="forks")
+    assert (await bench.edge.start_run(fork)).outcome is StartOutcome.STARTED
+
+
+async def test_concurrent_starts_with_one_key_give_one_run(bench: Bench) -> None:
+    request = await bench.request(route="runs", idempotency_key="k", request_sha256=b"1")
+    verdicts = await asyncio.gather(
+        *(bench.edge.start_run(replace(request, run=RunId(str(uuid4())))) for _ in range(10))
+    )
+    assert len({verdict.run for verdict in verdicts}) == 1
+    assert [verdict.outcome for verdict in verdicts].count(StartOutcome.STARTED) == 1
+
+
+# -- Commands
+
+
+async def test_commands_take_the_next_seqs_and_foreign_events_stand_between(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    first = await owned.append(draft(call(1), 0, time), draft(log(), 0, time))
+    assert (first.appended, first.first_seq, first.next_seq) == (True, 1, 3)
+    for number in range(3):
+        await bench.event(run, signal("go", id=str(number)))
+    second = await owned.append(draft(timer(1), 0, time))
+    assert (second.first_seq, second.next_seq) == (6, 7)
+    entries = await bench.entries(run)
+    assert [entry.seq for entry in entries] == list(range(7))
+    assert [entry.cause for entry in entries] == [None, 0, 0, None, None, None, 0]
+    assert entries[6].fire_at == second.time + 1000
+    assert (await bench.state(run)).calls.keys() == {1}
+
+
+async def test_events_during_an_activation_refuse_no_commands(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+
+    async def commands() -> None:
+        for number in range(1, 21):
+            assert (await owned.append(draft(call(number), 0, time))).appended
+
+    await asyncio.gather(
+        commands(), *(bench.event(run, signal("go", id=str(number))) for number in range(60))
+    )
+    entries = await bench.entries(run)
+    assert [entry.seq for entry in entries] == list(range(81))
+    times = [entry.time for entry in entries if entry.cause is None]
+    assert times == sorted(times)
+    assert len((await bench.state(run)).calls) == 20
+
+
+async def test_only_the_owner_appends(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    command = draft(call(1), 0, time)
+    assert refused(await owned.append(command, worker=nobody()))
+    assert refused(await owned.append(command, owner_epoch=owned.claimed.owner_epoch + 1))
+    assert refused(await owned.append(command, commands_before=1))
+    assert refused(await owned.append(command, namespace=await bench.new_namespace()))
+    assert refused(await owned.append(command, run=RunId(str(uuid4()))))
+    assert len(await bench.entries(run)) == 1
+    assert (await owned.append(command)).appended
+    assert refused(await owned.append(command, commands_before=0))
+
+
+async def test_a_former_owner_appends_nothing(bench: Bench) -> None:
+    former = await bench.own()
+    run, time = former.claimed.run, (await bench.record(former.claimed.run)).started_at
+    await former.store.release_runs(former.store.worker, [(bench.namespace, run)])
+    assert refused(await former.append(draft(call(1), 0, time)))
+    owner = await bench.own(run)
+    assert owner.claimed.owner_epoch == former.claimed.owner_epoch + 1
+    assert refused(await former.append(draft(call(1), 0, time)))
+    # The same worker again: the epoch tells its two ownerships apart.
+    await owner.store.release_runs(owner.store.worker, [(bench.namespace, run)])
+    again = await bench.own(run, former.store)
+    assert refused(await former.append(draft(call(1), 0, time)))
+    assert (await again.append(draft(call(1), 0, time))).appended
+    assert len(await bench.entries(run)) == 2
+
+
+async def test_a_report_adds_up_usage_without_an_entry(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await bench.event(run, signal("go"))
+    assert (await owned.append(cpu_us=1500, activations=1)).next_seq == 2
+    await owned.append(
+        draft(call(1), 0, time), delivered=1, cpu_us=500, activations=2, progress=b'{"done":1}'
+    )
+    record = await bench.record(run)
+    assert (record.cpu_us, record.activations, record.delivered, record.last_event) == (2000, 3, 1, 1)
+    assert (record.calls, record.progress, record.next_seq) == (1, b'{"done":1}', 3)
+
+
+# -- What is pending
+
+
+async def test_pending_things_as_their_commands_made_them(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    due = time + 5000
+    verdict = await owned.append(
+        draft(call(1, "g.t"), 0, time, line=3, gated=True),
+        draft(timer(1, 250), 0, time, line=4),
+        draft(timer(2), 0, time, due=due, delay_ms=None),
+        draft(e.SignalAwaited(1, "go"), 0, time, line=5),
+    )
+    rows = {(row.kind, row.n): row for row in (await bench.record(run)).pending}
+    assert [(key[0], key[1], row.seq, row.line, row.name) for key, row in rows.items()] == [
+        (PendingKind.CALL, 1, 1, 3, "g.t"),
+        (PendingKind.TIMER, 1, 2, 4, rows[PendingKind.TIMER, 1].name),
+        (PendingKind.TIMER, 2, 3, None, rows[PendingKind.TIMER, 2].name),
+        (PendingKind.WAIT, 1, 4, 5, "go"),
+    ]
+    assert rows[PendingKind.CALL, 1].gated
+    assert (rows[PendingKind.TIMER, 1].due, rows[PendingKind.TIMER, 2].due) == (verdict.time + 250, due)
+    entries = await bench.entries(run)
+    assert [entry.fire_at for entry in entries] == [None, None, verdict.time + 250, due, None]
+
+
+async def test_an_outcome_settles_a_call_once(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    claim = str(uuid4())
+    await owned.append(draft(call(1), 0, time, claim_id=claim), draft(call(2), 0, time))
+    assert (await bench.event(run, result(1), attempt=2)).outcome is EventOutcome.NOT_PENDING
+    settled = await bench.event(run, result(1), attempt=1)
+    assert (settled.outcome, settled.seq, settled.owner) == (EventOutcome.APPENDED, 3, owned.store.worker)
+    for attempt in (1, None):
+        assert (await bench.event(run, result(1), attempt=attempt)).outcome is EventOutcome.NOT_PENDING
+    assert (await bench.event(run, failure(2), attempt=1)).outcome is EventOutcome.NOT_PENDING
+    assert (await bench.event(run, failure(2))).outcome is EventOutcome.APPENDED
+    assert (await bench.event(run, result(3))).outcome is EventOutcome.NOT_PENDING
+    record = await bench.record(run)
+    assert (record.pending, record.next_seq, record.last_event) == ((), 5, 4)
+
+
+async def test_one_of_many_concurrent_outcomes_is_recorded(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time))
+    verdicts = await asyncio.gather(*(bench.event(run, result(1, number)) for number in range(20)))
+    assert sorted(verdict.outcome for verdict in verdicts).count(EventOutcome.APPENDED) == 1
+    assert len(await bench.entries(run)) == 3
+
+
+async def test_a_timer_fires_once_and_not_before_its_time(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(timer(1, 60_000), 0, time), draft(timer(2), 0, time))
+    due = (await bench.entries(run))[1].fire_at
+    assert due is not None
+    fired = await bench.event(run, e.TimerFired(1), not_before=due)
+    assert (fired.outcome, fired.time) == (EventOutcome.APPENDED, due)
+    assert (await bench.event(run, e.TimerFired(1), not_before=due)).outcome is EventOutcome.NOT_PENDING
+    # Times do not go back, though the clock is behind now.
+    assert (await bench.event(run, signal("go"))).time == due
+    await owned.append(draft(e.TimerCleared(2), 0, time))
+    assert (await bench.event(run, e.TimerFired(2))).outcome is EventOutcome.NOT_PENDING
+    assert (await bench.record(run)).pending == ()
+
+
+async def test_waits_end_when_they_are_cleared_or_reported_done(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(*(draft(e.SignalAwaited(number, "go"), 0, time) for number in (1, 2, 3, 4)))
+    await owned.append(draft(e.SignalWaitCleared(2), 0, time))
+    await bench.event(run, signal("go", id="1"))
+    await bench.event(run, signal("go", id="2"))
+    assert [row.n for row in (await bench.record(run)).pending] == [1, 3, 4]
+    await owned.append(delivered=7, waits_done=(1, 3))
+    assert [row.n for row in (await bench.record(run)).pending] == [4]
+    await owned.append(draft(e.SignalAwaited(5, "go"), 7, time), delivered=7, waits_done=(5,))
+    assert [row.n for row in (await bench.record(run)).pending] == [4]
+
+
+async def test_a_cancelled_call_that_has_not_begun_is_withdrawn_in_the_same_append(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time), draft(call(2), 0, time, claim_id=str(uuid4())))
+    await bench.advance(50)
+    verdict = await owned.append(
+        draft(e.ToolCallCancelled(1), 0, time), draft(e.ToolCallCancelled(2), 0, time), draft(log(), 0, time)
+    )
+    assert (verdict.first_seq, verdict.next_seq) == (3, 7)
+    last = (await bench.entries(run))[-1]
+    assert (last.seq, last.type, last.cause, last.body) == (
+        6,
+        e.EntryType.TOOL_CALL_COMPLETED,
+        None,
+        withdrawn(1),
+    )
+    assert last.time >= time + 50
+    record = await bench.record(run)
+    assert [row.n for row in record.pending] == [2]
+    assert record.last_event == 6
+    assert (await bench.event(run, result(1))).outcome is EventOutcome.NOT_PENDING
+    assert (await bench.event(run, result(2))).outcome is EventOutcome.APPENDED
+    assert not (await bench.state(run)).calls
+
+
+async def test_a_call_made_and_cancelled_in_one_append_is_withdrawn(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    verdict = await owned.append(draft(call(1), 0, time), draft(e.ToolCallCancelled(1), 0, time))
+    assert verdict.next_seq == 4
+    assert (await bench.record(run)).pending_count == 0
+    await bench.state(run)
+
+
+async def test_a_call_whose_outcome_is_recorded_can_still_be_cancelled(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time), draft(timer(1), 0, time))
+    await bench.event(run, result(1))
+    await bench.event(run, e.TimerFired(1), not_before=(await bench.record(run)).pending[0].due or 0)
+    verdict = await owned.append(draft(e.ToolCallCancelled(1), 0, time), draft(e.TimerCleared(1), 0, time))
+    assert (verdict.appended, verdict.next_seq) == (True, 7)
+    assert not (await bench.state(run)).calls
+
+
+# -- Signals
+
+
+async def test_a_signal_is_recorded_once(bench: Bench) -> None:
+    run = await bench.start()
+    first = await bench.event(run, signal("go", 1, id="a"))
+    again = await bench.event(run, signal("go", 2, id="a"))
+    assert (first.outcome, first.seq, first.owner) == (EventOutcome.APPENDED, 1, None)
+    assert (again.outcome, again.seq) == (EventOutcome.DUPLICATE, 1)
+    other = await bench.start()
+    assert (await bench.event(other, signal("go", 1, id="a"))).outcome is EventOutcome.APPENDED
+    verdicts = await asyncio.gather(*(bench.event(run, signal("go", id="b")) for _ in range(10)))
+    assert [verdict.outcome for verdict in verdicts].count(EventOutcome.APPENDED) == 1
+    assert {verdict.seq for verdict in verdicts} == {2}
+
+
+async def test_signals_leave_the_end_of_the_history_to_outcomes(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time))
+    await bench.lengthen(run, 44_999)
+    assert (await bench.event(run, signal("go", id="1"))).outcome is EventOutcome.APPENDED
+    assert (await bench.event(run, signal("go", id="2"))).outcome is EventOutcome.HISTORY_FULL
+    assert (await bench.event(run, result(1))).outcome is EventOutcome.APPENDED
+    assert (await bench.event(run, CANCEL)).outcome is EventOutcome.APPENDED
+
+
+async def test_a_repeated_signal_is_a_duplicate_in_a_full_history_too(bench: Bench) -> None:
+    run = await bench.start()
+    await bench.event(run, signal("go", id="1"))
+    await bench.lengthen(run, 45_000)
+    again = await bench.event(run, signal("go", id="1"))
+    assert (again.outcome, again.seq) == (EventOutcome.DUPLICATE, 1)
+
+
+# -- Cancels and ends
+
+
+async def test_a_run_is_cancelled_once(bench: Bench) -> None:
+    run = await bench.start()
+    assert (await bench.event(run, CANCEL)).outcome is EventOutcome.APPENDED
+    assert (await bench.record(run)).cancelling
+    for guard in (Guard.CANCEL, Guard.DEADLINE):
+        assert (await bench.event(run, CANCEL, guard=guard)).outcome is EventOutcome.DUPLICATE
+    assert len(await bench.entries(run)) == 2
+
+
+async def test_the_deadline_cancels_once(bench: Bench) -> None:
+    run = await bench.start()
+    ttl = e.CancelRequested("ttl")
+    assert (await bench.event(run, ttl, guard=Guard.DEADLINE)).outcome is EventOutcome.APPENDED
+    assert (await bench.event(run, ttl, guard=Guard.DEADLINE)).outcome is EventOutcome.DUPLICATE
+    assert (await bench.event(run, CANCEL)).outcome is EventOutcome.DUPLICATE
+
+
+async def test_a_cancel_leaves_only_calls_pending(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(
+        draft(call(1), 0, time), draft(timer(1), 0, time), draft(e.SignalAwaited(1, "go"), 0, time)
+    )
+    await bench.event(run, CANCEL)
+    # Made before the cancel was delivered, appended after it was recorded.
+    await owned.append(
+        draft(timer(2), 0, time), draft(e.SignalAwaited(2, "go"), 0, time), draft(call(2), 0, time)
+    )
+    await owned.append(delivered=4, waits_done=(1, 2))
+    assert [(row.kind, row.n) for row in (await bench.record(run)).pending] == [
+        (PendingKind.CALL, 1),
+        (PendingKind.CALL, 2),
+    ]
+    assert (await bench.event(run, e.TimerFired(1))).outcome is EventOutcome.NOT_PENDING
+
+
+async def test_an_abort_ends_a_run_that_a_limit_stopped(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time))
+    assert (await bench.event(run, ABORTED)).outcome is EventOutcome.NOT_PENDING
+    await bench.event(run, LIMIT)
+    assert (await bench.event(run, ABORTED)).outcome is EventOutcome.NOT_PENDING
+    await bench.event(run, failure(1, attempts=0))
+    ended = await bench.event(run, ABORTED)
+    assert (ended.outcome, ended.seq) == (EventOutcome.APPENDED, 4)
+    record = await bench.record(run)
+    assert (record.status, record.end_seq, record.ended_at, record.last_event) == (
+        RunStatus.ABORTED,
+        4,
+        ended.time,
+        3,
+    )
+    assert (await bench.event(run, ABORTED)).outcome is EventOutcome.ENDED
+    assert (await bench.state(run)).status == "aborted"
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (complete("ok"), RunStatus.COMPLETED),
+        (e.FailRun(e.ScriptError("E", "m")), RunStatus.FAILED),
+        (e.CancelRun("user"), RunStatus.CANCELLED),
+    ],
+    ids=["complete", "fail", "cancel"],
+)
+async def test_an_end_closes_the_run(bench: Bench, end: object, status: RunStatus) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(
+        draft(call(1), 0, time), draft(timer(1), 0, time), draft(e.SignalAwaited(1, "go"), 0, time)
+    )
+    await bench.event(run, signal("x", id="1"))
+    await bench.event(run, result(1))
+    if isinstance(end, e.CancelRun):
+        await bench.event(run, CANCEL)
+    length = (await bench.record(run)).next_seq
+    verdict = await owned.append(
+        draft(end, length - 1, (await bench.entries(run))[-1].time), delivered=length - 1
+    )
+    assert (verdict.appended, verdict.first_seq, verdict.next_seq) == (True, length, length + 1)
+    record = await bench.record(run)
+    assert (record.status, record.end_seq, record.pending_count, record.pending) == (status, length, 0, ())
+    assert record.ended_at == verdict.time
+    for late in (result(1), signal("x", id="1"), signal("x", id="2"), e.TimerFired(1), CANCEL, ABORTED):
+        assert (await bench.event(run, late)).outcome is EventOutcome.ENDED
+    assert refused(await owned.append(draft(log(), length - 1, time)))
+    assert await owned.store.claim_runs(owned.store.worker, [Epoch(1)], 10) == []
+    assert len(await bench.entries(run)) == length + 1
+    assert (await bench.state(run)).status == status.name.lower()
+
+
+async def test_no_run_ends_with_a_call_in_flight(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    with pytest.raises(Exception, match="call in flight"):
+        await owned.append(draft(call(1), 0, time), draft(complete(), 0, time))
+    assert len(await bench.entries(run)) == 1
+    assert (await bench.record(run)).status is RunStatus.ACTIVE
+    assert (await owned.append(draft(complete(), 0, time))).appended
+
+
+async def test_an_impossible_end_takes_no_other_append_with_it(bench: Bench) -> None:
+    store = await bench.owner()
+    runs = [await bench.start() for _ in range(3)]
+    claims = {claim.run: claim for claim in await store.claim_runs(store.worker, [Epoch(1)], 10)}
+    owned = [Owned(bench, store, claims[run]) for run in runs]
+    time = (await bench.record(runs[0])).started_at
+    appends = [
+        owned[0].append(draft(call(1), 0, time)),
+        owned[1].append(draft(call(1), 0, time), draft(complete(), 0, time)),
+        owned[2].append(draft(call(1), 0, time)),
+    ]
+    verdicts = await asyncio.gather(*appends, return_exceptions=True)
+    assert [isinstance(verdict, BaseException) for verdict in verdicts] == [False, True, False]
+    assert [len(await bench.entries(run)) for run in runs] == [2, 1, 2]
+
+
+# -- Quarantine, claims, tenants
+
+
+async def test_a_quarantined_run_records_events_and_executes_nothing(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time), draft(timer(1, 0), 0, time))
+    await owned.store.quarantine(bench.namespace, run, {"field": "args"})
+    assert (await bench.record(run)).status is RunStatus.QUARANTINED
+    assert refused(await owned.append(draft(log(), 0, time)))
+    for event in (result(1), e.TimerFired(1), signal("go")):
+        assert (await bench.event(run, event, not_before=0)).outcome is EventOutcome.APPENDED
+    assert await owned.store.claim_runs(owned.store.worker, [Epoch(1)], 10) == []
+    assert (await bench.record(run)).next_seq == 6
+
+
+async def test_a_run_is_claimed_while_events_wait_and_by_one_worker(bench: Bench) -> None:
+    run = await bench.start()
+    first, second = await bench.owner(), await bench.owner()
+    claims = await asyncio.gather(
+        *(store.claim_runs(store.worker, [Epoch(1)], 10) for store in (first, second))
+    )
+    assert sorted(len(claimed) for claimed in claims) == [0, 1]
+    owner = first if claims[0] else second
+    await bench.event(run, signal("go", id="1"))
+    assert await second.claim_runs(second.worker, [Epoch(1)], 10) == []
+    await owner.release_runs(second.worker if owner is first else first.worker, [(bench.namespace, run)])
+    assert await second.claim_runs(second.worker, [Epoch(1)], 10) == []
+    owned = Owned(bench, owner, (claims[0] or claims[1])[0])
+    await owned.append(delivered=1)
+    await owner.release_runs(owner.worker, [(bench.namespace, run)])
+    assert await second.claim_runs(second.worker, [Epoch(1)], 10) == []
+    await bench.event(run, signal("go", id="2"))
+    (claimed,) = await second.claim_runs(second.worker, [Epoch(1)], 10)
+    assert (claimed.run, claimed.delivered, claimed.next_seq, claimed.owner_epoch) == (run, 1, 3, 2)
+
+
+async def test_claims_are_of_served_epochs_and_fair_over_namespaces(bench: Bench) -> None:
+    other = await bench.new_namespace()
+    old = await bench.start(epoch=Epoch(2))
+    for _ in range(20):
+        await bench.start()
+    for _ in range(3):
+        await bench.start(other)
+    store = await bench.owner()
+    claims = await store.claim_runs(store.worker, [Epoch(1)], 6)
+    assert sorted(claim.namespace == other for claim in claims) == [False] * 3 + [True] * 3
+    rest = await store.claim_runs(store.worker, [Epoch(1)], 100)
+    assert len(rest) == 17
+    assert old not in {claim.run for claim in claims + rest}
+    assert [claim.run for claim in await store.claim_runs(store.worker, [Epoch(1), Epoch(2)], 100)] == [old]
+
+
+async def test_another_namespace_sees_and_touches_nothing(bench: Bench) -> None:
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    await owned.append(draft(call(1), 0, time))
+    other: NamespaceId = await bench.new_namespace()
+    for event in (result(1), signal("go"), CANCEL):
+        assert (await bench.event(run, event, namespace=other)).outcome is EventOutcome.UNKNOWN
+    assert await bench.edge.get_run(other, run) is None
+    assert await bench.edge.read_entries(other, run) == []
+    await owned.store.release_runs(owned.store.worker, [(other, run)])
+    assert (await owned.append(draft(log(), 0, time))).appended
+    assert (await bench.record(run)).next_seq == 3
+
+
+async def test_entries_are_read_in_pages(bench: Bench) -> None:
+    run = await bench.start()
+    for number in range(6):
+        await bench.event(run, signal("go", id=str(number)))
+    pages = [
+        await bench.edge.read_entries(bench.namespace, run, after=Seq(after), limit=3)
+        for after in (-1, 2, 5, 6)
+    ]
+    assert [[entry.seq for entry in page] for page in pages] == [[0, 1, 2], [3, 4, 5], [6], []]
