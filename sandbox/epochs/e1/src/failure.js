@@ -1,0 +1,68 @@
+// The error that ends a run, as its journal records it. Getters of a hostile error run at most once each,
+// with nothing accepted from them; every text is bounded.
+import { isError, isWellFormed, jsonOf, sliceString, toWellFormed } from "./primordials.js";
+import { LOG, encode, encodeLogged } from "./encode.js";
+import { stackOf } from "./stack.js";
+
+const TEXT_MAX = 8 * 1024;
+const CAUSES_MAX = 5;
+
+const bounded = (text) => {
+  const short = text.length > TEXT_MAX ? `${sliceString(text, 0, TEXT_MAX)}…` : text;
+  return isWellFormed(short) ? short : toWellFormed(short);
+};
+
+const read = (object, key) => {
+  try {
+    return object[key];
+  } catch {
+    return undefined;
+  }
+};
+
+const readText = (object, key) => {
+  const value = read(object, key);
+  return typeof value === "string" ? bounded(value) : undefined;
+};
+
+/** A thrown value that is no Error: said clearly, with what it was. */
+const describeOther = (value) => {
+  let text = encodeLogged(value);
+  if (typeof value === "function") text = "a function";
+  return bounded(`non-error thrown: ${text}`);
+};
+
+const causeText = (error, depth) => {
+  const cause = read(error, "cause");
+  if (cause === undefined || depth >= CAUSES_MAX) return "";
+  if (isError(cause)) return `,"cause":${errorText(cause, depth + 1, undefined)}`;
+  let text;
+  try {
+    text = encode(LOG, "", "cause", cause) ?? "null";
+  } catch {
+    return "";
+  }
+  return `,"cause":${text.length > TEXT_MAX ? jsonOf(bounded(text)) : text}`;
+};
+
+const siteFields = (site) => (site === null ? "" : `,"line":${site.line},"column":${site.column}`);
+
+const errorText = (error, depth, note) => {
+  const name = readText(error, "name") ?? "Error";
+  const message = readText(error, "message") ?? "";
+  const code = readText(error, "code");
+  const { stack, site } = stackOf(error);
+  let shown = stack === undefined ? `${name}: ${message}` : stack;
+  if (note !== undefined) shown = `${bounded(shown)}\n    (${note})`;
+  const codeField = code === undefined ? "" : `,"code":${jsonOf(code)}`;
+  const stackField = stack === undefined && note === undefined ? "" : `,"stack":${jsonOf(bounded(shown))}`;
+  return `{"name":${jsonOf(name)},"message":${jsonOf(message)}${codeField}${siteFields(site)}${stackField}${causeText(error, depth)}}`;
+};
+
+/** JSON text of `fail_run.error`. `note` says what the stack alone does not. */
+export const failureText = (thrown, note) => {
+  if (isError(thrown)) return errorText(thrown, 0, note);
+  const message = describeOther(thrown);
+  const stack = note === undefined ? "" : `,"stack":${jsonOf(`Error: ${message}\n    (${note})`)}`;
+  return `{"name":"Error","message":${jsonOf(message)}${stack}}`;
+};

@@ -1,0 +1,119 @@
+// Entry of the prelude of epoch 1. Its value is one function, known to the engine alone: called with the
+// script's function as `this` it takes the script; called with nothing it delivers the events it pulls.
+import { RealDate, TypeErrorClass, apply, defineFixed, freeze, hasOwn, parseJson } from "./primordials.js";
+import { ApprovalDeniedError, CancelledError, DeadlockError, LimitError, OutcomeUnknownError, TimeoutError, ToolError } from "./errors.js";
+import { deliverOne, setEngine, start } from "./deliver.js";
+import { installGlobals } from "./globals.js";
+import { makeModules } from "./tools.js";
+import { progress } from "./console.js";
+import { retry } from "./retry.js";
+import { run, takeResult } from "./journal.js";
+import { seedRandom } from "./random.js";
+import { sleep } from "./timers.js";
+import { waitForSignal } from "./signals.js";
+
+const MAILBOX = 4_000_000_000;
+const REJECTIONS = MAILBOX + 1;
+const TEXT = 0;
+const LIBRARY = 1;
+
+const { __drain: drain, __sweep: sweep, __pull: pull } = globalThis;
+const { __load0: loadUrl, __load1: loadEncoding, __load2: loadDigest } = globalThis;
+const mailbox = globalThis[MAILBOX];
+const rejections = globalThis[REJECTIONS];
+const HOOKS = ["__init", "__drain", "__sweep", "__pull", "__load0", "__load1", "__load2"];
+for (const name of [...HOOKS, MAILBOX, REJECTIONS]) delete globalThis[name];
+
+const pulled = () => {
+  pull();
+  const text = mailbox[TEXT];
+  mailbox[TEXT] = undefined;
+  return text;
+};
+
+const library = (load) => () => {
+  load();
+  const value = mailbox[LIBRARY];
+  mailbox[LIBRARY] = undefined;
+  if (value === undefined) throw new RangeError("Maximum call stack size exceeded");
+  return value;
+};
+
+setEngine({ __proto__: null, drain, sweep, rejections });
+installGlobals(globalThis, { url: library(loadUrl), encoding: library(loadEncoding), digest: library(loadDigest) });
+
+const runObject = {};
+const rewind = freeze({
+  __proto__: null,
+  ApprovalDeniedError,
+  CancelledError,
+  DeadlockError,
+  LimitError,
+  OutcomeUnknownError,
+  TimeoutError,
+  ToolError,
+  progress,
+  retry,
+  run: runObject,
+  sleep,
+  waitForSignal,
+});
+
+let script;
+let setup;
+
+const known = (module) => {
+  let names = "";
+  for (const name in module) names += names === "" ? name : `, ${name}`;
+  return names === "" ? "it has none" : `it has ${names}`;
+};
+
+const importOf = (modules, { module, name }) => {
+  const exports = module === "rewind" ? rewind : module === "rewind:tools" ? modules.tools : modules.workflows;
+  if (name === "*") return exports;
+  if (!hasOwn(exports, name)) throw new TypeErrorClass(`"${module}" has no export "${name}": ${known(exports)}`);
+  return exports[name];
+};
+
+const fillRun = (event) => {
+  const fields = {
+    id: setup.run,
+    namespace: setup.namespace,
+    labels: freeze(hasOwn(event, "labels") ? event.labels : {}),
+    deadline: new RealDate(event.deadline),
+    parent: hasOwn(event, "parent") && event.parent !== null ? event.parent.run : null,
+    self: setup.run,
+  };
+  for (const name in fields) defineFixed(runObject, name, fields[name]);
+  freeze(runObject);
+};
+
+const begin = (event) => {
+  run.startedAt = event.time;
+  seedRandom(event.seed);
+  if (hasOwn(event, "limits")) {
+    if (hasOwn(event.limits, "value_bytes")) run.valueBytesMax = event.limits.value_bytes;
+    if (hasOwn(event.limits, "log_bytes")) run.logBytesLeft = event.limits.log_bytes;
+  }
+  fillRun(event);
+  start(() => {
+    const modules = makeModules(setup.tools);
+    const values = [];
+    for (let i = 0; i < setup.params.length; i++) values[i] = importOf(modules, setup.params[i]);
+    return apply(script, undefined, values);
+  }, event.input.value);
+};
+
+function entry() {
+  "use strict";
+  if (typeof this === "function") {
+    script = this;
+    setup = parseJson(pulled());
+    return "";
+  }
+  const events = parseJson(pulled());
+  for (let i = 0; i < events.length; i++) deliverOne(events[i], begin);
+  return takeResult();
+}
+
+export default entry;

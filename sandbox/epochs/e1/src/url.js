@@ -1,0 +1,2 @@
+// Library 0: URL and URLSearchParams.
+export { URL, URLSearchParams } from "whatwg-url";

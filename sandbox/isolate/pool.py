@@ -1,0 +1,200 @@
+"""The sandbox processes of a worker: about one per core, each with many isolates, replaced when they die."""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections.abc import Sequence
+from typing import Self
+
+import orjson
+
+from sandbox.epochs.registry import served_epochs
+from sandbox.isolate.api import ChildDied, Delivery, LimitExceeded, RunSetup, SandboxFault
+from sandbox.isolate.compiled import Compiled, Diagnostic
+from sandbox.isolate.frames import Frame
+from sandbox.isolate.process import ChildProcess, answer_json, start_child
+
+logger = logging.getLogger(__name__)
+
+SCRIPT_CHILD = "sandbox.isolate.child"
+COMPILER_CHILD = "sandbox.compiler.child"
+BLANKS_PER_CHILD = 4
+OPEN_BUDGET_US = 5_000_000
+STRIP_TIMEOUT_S = 30.0
+COMPILER_HEAP_BYTES = 768 * 1024 * 1024
+
+
+class IsolateInChild:
+    """One run's isolate. Implements api.IsolateHandle."""
+
+    def __init__(self, child: ChildProcess, number: int, setup: RunSetup) -> None:
+        self._child = child
+        self._number = number
+        self._setup = setup
+        self._open = True
+
+    async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
+        if not self._open:
+            raise ChildDied("the isolate is closed")
+        budget_us = self._setup.cpu_ms_per_event * 1_000 * cpu_factor
+        request = Frame(
+            {"op": "deliver", "id": self._number, "budget_us": budget_us}, b"[" + b",".join(events) + b"]"
+        )
+        try:
+            answer = await self._child.ask_watched(
+                request, budget_us=budget_us, heap_bytes=self._setup.heap_bytes, events=events
+            )
+        except (LimitExceeded, ChildDied, SandboxFault):
+            self._forget()
+            raise
+        result = answer_json(answer)
+        return Delivery(
+            commands=result["commands"],
+            waits_done=result["waits_done"],
+            stage=result["stage"],
+            delivered=result["delivered"],
+            cpu_us=answer.header["cpu_us"],
+        )
+
+    async def close(self) -> None:
+        if self._open:
+            self._child.tell(Frame({"op": "close", "id": self._number}))
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._open:
+            self._open = False
+            self._child.load -= 1
+
+
+class ChildPool:
+    """`async with ChildPool(children=2) as pool`; a child that dies is replaced by the next request.
+
+    Errors at the start: SandboxFault.
+    """
+
+    def __init__(
+        self,
+        *,
+        children: int,
+        epochs: Sequence[int] | None = None,
+        require_confinement: bool = False,
+        blanks: int = BLANKS_PER_CHILD,
+    ) -> None:
+        self._size = children
+        self._epochs = tuple(epochs if epochs is not None else served_epochs())
+        self._require_confinement = require_confinement
+        self._blanks = blanks
+        self._children: dict[int, list[ChildProcess]] = {epoch: [] for epoch in self._epochs}
+        self._compilers: dict[int, ChildProcess] = {}
+        self._numbers = itertools.count(1)
+        self._starting = asyncio.Lock()
+        self.confinement: dict[str, str] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            for epoch in self._epochs:
+                started = await asyncio.gather(*(self._start(epoch) for _ in range(self._size)))
+                self._children[epoch] = list(started)
+                self.confinement = started[0].confinement
+        except BaseException:
+            await self._stop_all()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self._stop_all()
+
+    @property
+    def children(self) -> list[ChildProcess]:
+        return [child for children in self._children.values() for child in children if not child.dead]
+
+    async def open(self, setup: RunSetup) -> IsolateInChild:
+        """An isolate of the run's epoch with its script, in the least loaded child.
+
+        Errors: SandboxFault (an epoch that is not served, a script that does not compile), ChildDied.
+        """
+        if setup.epoch not in self._children:
+            raise SandboxFault(f"epoch {setup.epoch} is not served here")
+        child = await self._least_loaded(setup.epoch)
+        number = next(self._numbers)
+        handle = IsolateInChild(child, number, setup)
+        script = setup.compiled.wrapper().encode()
+        header = {"op": "open", "id": number, "heap_bytes": setup.heap_bytes, "script_bytes": len(script)}
+        child.load += 1
+        try:
+            await child.ask_watched(
+                Frame(header, script + _setup_json(setup)),
+                budget_us=OPEN_BUDGET_US,
+                heap_bytes=setup.heap_bytes,
+            )
+        except BaseException:
+            child.load -= 1
+            raise
+        return handle
+
+    async def strip(self, source: str, epoch: int) -> Compiled | list[Diagnostic]:
+        """Blank the types of a script, in a process of its own that is replaced on any trouble.
+
+        Errors: ChildDied when the compiler gave no answer; the script may be too complex.
+        """
+        compiler = await self._compiler(epoch)
+        request = Frame({"op": "strip"}, source.encode(errors="surrogatepass"))
+        try:
+            async with asyncio.timeout(STRIP_TIMEOUT_S):
+                answer = await compiler.ask(request)
+        except TimeoutError:
+            raise ChildDied("the compiler gave no answer in time") from None
+        result = orjson.loads(answer.body)
+        if result["compiled"] is not None:
+            return Compiled.from_json({**result["compiled"], "epoch": epoch})
+        return [Diagnostic.from_json(diagnostic) for diagnostic in result["diagnostics"]]
+
+    async def _least_loaded(self, epoch: int) -> ChildProcess:
+        async with self._starting:
+            alive = [child for child in self._children[epoch] if not child.dead]
+            for dead in self._children[epoch]:
+                if dead.dead:
+                    await dead.stop()
+            while len(alive) < self._size:
+                alive.append(await self._start(epoch))
+            self._children[epoch] = alive
+        return min(alive, key=lambda child: (child.lock.locked(), child.load))
+
+    async def _compiler(self, epoch: int) -> ChildProcess:
+        async with self._starting:
+            compiler = self._compilers.get(epoch)
+            if compiler is not None and compiler.dead:
+                await compiler.stop()
+                compiler = None
+            if compiler is None:
+                compiler = await start_child(
+                    COMPILER_CHILD, (str(epoch),), require_confinement=self._require_confinement
+                )
+                self._compilers[epoch] = compiler
+        return compiler
+
+    async def _start(self, epoch: int) -> ChildProcess:
+        return await start_child(
+            SCRIPT_CHILD, (str(epoch), str(self._blanks)), require_confinement=self._require_confinement
+        )
+
+    async def _stop_all(self) -> None:
+        everyone = [*itertools.chain(*self._children.values()), *self._compilers.values()]
+        self._children = {epoch: [] for epoch in self._epochs}
+        self._compilers = {}
+        for child in everyone:
+            with contextlib.suppress(OSError):
+                await child.stop()
+
+
+def _setup_json(setup: RunSetup) -> bytes:
+    return orjson.dumps(
+        {
+            "run": setup.run,
+            "namespace": setup.namespace,
+            "tools": [{"name": tool.name, "gated": tool.gated} for tool in setup.tools],
+            "params": setup.compiled.imports_json(),
+        }
+    )
