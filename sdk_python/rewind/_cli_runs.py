@@ -17,9 +17,9 @@ from rewind._cli_base import (
     seconds,
 )
 from rewind._client import Rewind
-from rewind._journal_text import JournalText, compact, error_text, size_text, took_text
 from rewind._style import clip, without_escapes
 from rewind._types import Entry, Run
+from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
 
 START_WAIT_MS_MAX = 60_000
 FOLLOW_POLL_S = 0.5

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from rewind._style import Style, clip, without_escapes
 
@@ -30,6 +30,11 @@ class _Call:
 
 class JournalText:
     """Renders entries one by one; remembers calls, timers and waits so that an outcome says whose it is."""
+
+    @classmethod
+    def of(cls, stream: TextIO) -> "JournalText":
+        """For this stream: its width, and colour if it is a terminal."""
+        return cls(Style.of(stream))
 
     def __init__(self, style: Style) -> None:
         self._style = style

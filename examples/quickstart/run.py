@@ -1,0 +1,183 @@
+"""The quick start: a script runs durably, calls Python functions, sleeps, waits for a decision, and ends.
+
+`python -m examples.quickstart.run` serves until Ctrl-C; with `--once` it stops what it started and exits.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rewind import AsyncRewind, Run
+from rewind.journal_text import JournalText
+
+from examples.quickstart.server import NotStarted, Server, running_server
+from examples.quickstart.tools import CLOSED, TOOLS
+
+SCRIPT = Path(__file__).with_name("stale_issues.ts")
+INPUT = {"repo": "acme/site", "before": "2026-06-01"}
+DECISION = {"close": True, "by": "ada"}
+LABELS = {"example": "quickstart"}
+TOOLSET = "quickstart"
+NAMESPACE = "default"
+EARLIER_MAX = 1_000
+WAIT_S = 60.0
+
+
+async def main(server: Server, *, once: bool) -> int:
+    """Everything between "the server is up" and "the server is no longer needed"."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncRewind(api_key=server.api_key, base_url=server.url, namespace=NAMESPACE) as client:
+        await client.toolsets.register(TOOLSET, tools=TOOLS)
+        earlier = await earlier_runs(client)
+        async with client.worker(toolset=TOOLSET, tools=TOOLS):
+            show_start(server, earlier)
+            work = asyncio.create_task(run_script(client))
+            await first_of(work, stop)
+            if not work.done():
+                work.cancel()
+                return 130
+            run = work.result()
+            print_end(server, run, await journal_lines(client, run))
+            if once or stop.is_set():
+                return 0 if run.status == "completed" else 1
+            print("\nServing the tools until Ctrl-C.", flush=True)
+            return await serve(server, stop)
+
+
+async def run_script(client: AsyncRewind) -> Run:
+    """Start the script, answer its question when it asks, and return the ended run."""
+    run = await client.runs.start(
+        script=SCRIPT.read_text(encoding="utf-8"), toolset=TOOLSET, input=INPUT, labels=LABELS
+    )
+    say("run", f"{run.id} started; it calls the tools, then sleeps for 2 s …")
+    run = await client.runs.wait(run.id, until="blocked", timeout_s=WAIT_S)
+    if any(item["kind"] == "signal" for item in run.waiting_for):
+        line = run.waiting_for[0].get("line")
+        await client.runs.signal(run.id, "decision", DECISION, by="quick start")
+        say("", f'line {line} waited for the signal "decision": sent {json.dumps(DECISION)}')
+        run = await client.runs.wait(run.id, timeout_s=WAIT_S)
+    return run
+
+
+async def serve(server: Server, stop: asyncio.Event) -> int:
+    """Until a signal comes, or the server that was started here is gone."""
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await stop.wait()
+        if server.process is not None and server.process.poll() is not None:
+            print("The server has ended.", file=sys.stderr)
+            return 1
+    print("\nStopping.", flush=True)
+    return 0
+
+
+async def earlier_runs(client: AsyncRewind) -> list[Run]:
+    """Runs of this example that the server remembers, newest first."""
+    found: list[Run] = []
+    async for run in client.runs.list(labels=LABELS, limit=200):
+        found.append(run)
+        if len(found) == EARLIER_MAX:
+            break
+    return found
+
+
+async def journal_lines(client: AsyncRewind, run: Run) -> list[str]:
+    text = JournalText.of(sys.stdout)
+    return [text.header(), *(text.line(entry) for entry in await client.runs.journal(run.id))]
+
+
+async def first_of(work: asyncio.Task[Run], stop: asyncio.Event) -> None:
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+
+
+# -- what it prints
+
+
+def show_start(server: Server, earlier: list[Run]) -> None:
+    where = "started here" if server.process is not None else "was running already"
+    print("\nRewind quick start\n")
+    say("server", f"{server.url} ({where}, data in {os.environ.get('REWIND_DATA', '.rewind')})")
+    say("tools", f"{', '.join(tool.name for tool in TOOLS)}: Python functions of this process")
+    say("script", f"{SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT}")
+    if earlier:
+        count = f"{len(earlier)}{'+' if len(earlier) == EARLIER_MAX else ''} earlier run{'s' if len(earlier) > 1 else ''}"
+        last = earlier[0]
+        say("", f"{count}; the last one {last.id} {last.status}, started {ago(last)}")
+
+
+def print_end(server: Server, run: Run, journal: list[str]) -> None:
+    say(
+        "",
+        f"{run.status} after {seconds_between(run.started_at, run.ended_at):.1f} s, {run.usage.get('calls')} calls",
+    )
+    print("\nOutput")
+    if run.error is not None:
+        print(f"  {run.error['name']}: {run.error['message']} (line {run.error.get('line')})")
+    else:
+        print("  " + json.dumps(run.output, indent=2, ensure_ascii=False).replace("\n", "\n  "))
+    print(f"  (what was closed is also in {CLOSED})")
+    print("\nJournal: everything that crossed the sandbox's walls; enough to rebuild the run after any crash")
+    print("\n".join(journal))
+    rewind = command()
+    print("\nNext")
+    say("address", f"{server.url}   API reference {server.url}/docs")
+    say("API key", server.api_key)
+    say("look", f"{rewind} runs list   {rewind} runs journal {run.id}")
+    say("run it", f"{rewind} run {SCRIPT.name} …  see README.md, “Write your own script”")
+
+
+def say(word: str, text: str) -> None:
+    print(f"  {word:<9} {text}", flush=True)
+
+
+def command() -> str:
+    """How to call the command `rewind` from this shell."""
+    beside = Path(sys.executable).with_name("rewind")
+    found = shutil.which("rewind")
+    if found is not None and Path(found).resolve() == beside.resolve():
+        return "rewind"
+    return str(beside.relative_to(Path.cwd())) if beside.is_relative_to(Path.cwd()) else str(beside)
+
+
+def moment(iso: str | None) -> datetime:
+    return datetime.fromisoformat(iso.replace("Z", "+00:00")) if iso else datetime.now(UTC)
+
+
+def seconds_between(start: str | None, end: str | None) -> float:
+    return (moment(end) - moment(start)).total_seconds()
+
+
+def ago(run: Run) -> str:
+    passed = int((datetime.now(UTC) - moment(run.started_at)).total_seconds())
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if passed >= size:
+            return f"{passed // size} {unit}{'s' if passed >= 2 * size else ''} ago"
+    return f"{passed} s ago"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--once", action="store_true", help="stop and exit when the run has ended")
+    options = parser.parse_args()
+    try:
+        with running_server() as started:
+            code = asyncio.run(main(started, once=options.once))
+    except NotStarted as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 1
+    except KeyboardInterrupt:
+        code = 130
+    raise SystemExit(code)
