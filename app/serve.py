@@ -7,11 +7,12 @@ import signal
 from collections.abc import Iterator
 
 import uvicorn
-from sandbox.epochs.registry import served_epochs
 
 from app.config import Settings
 from app.main import build_services, create_app
 from app.scheduler.loop import run_scheduler
+from app.tasks.claims import Claims
+from sandbox.epochs.registry import served_epochs
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.hints import HintBus
@@ -24,6 +25,7 @@ from tenancy.engine import engine_of
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
+SWEEP_S = 1.0
 GRACE_S = 8
 """Requests under way at SIGTERM are given so long; parked ones are answered within a second."""
 KEEP_ALIVE_S = 75
@@ -68,12 +70,13 @@ async def run(settings: Settings) -> None:
     )
     leaving = asyncio.create_task(_leave(server, stop), name="leaving")
     scheduler = asyncio.create_task(run_scheduler(store, stop), name="scheduler")
+    sweeper = asyncio.create_task(_sweep(services.tasks.claims, stop), name="sweeper")
     try:
         logger.info("serving on port %d", listener.getsockname()[1])
         await server.serve(sockets=[listener])
     finally:
         stop.set()
-        await asyncio.gather(scheduler, leaving, return_exceptions=True)
+        await asyncio.gather(scheduler, sweeper, leaving, return_exceptions=True)
         hints.close()
         blobs.close()
         await engine.dispose()
@@ -91,6 +94,16 @@ class _Server(uvicorn.Server):
 async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True
+
+
+async def _sweep(claims: Claims, stop: asyncio.Event) -> None:
+    while not stop.is_set():
+        try:
+            await claims.sweep()
+        except Unavailable as error:
+            logger.warning("%s", error)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), SWEEP_S)
 
 
 async def _until_reachable(settings: Settings, hints: HintBus, stop: asyncio.Event) -> PostgresEdge | None:

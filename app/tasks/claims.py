@@ -8,6 +8,7 @@ from typing import Any
 from app.responses import spliced
 from app.tasks.leases import Leases
 from app.tasks.schemas import ClaimBody, NextClaim
+from app.tasks.strays import Strays
 from app.tasks.tokens import encode_token
 from app.toolsets.names import split_name, to_identifier
 from app.toolsets.service import Toolsets
@@ -46,6 +47,8 @@ class Claims:
         self._values = values
         self._wakeups = wakeups
         self._stop = stop
+        self._strays = Strays(store)
+        wakeups.on_stray = self._strays.on_hint
         self._dry: dict[TaskFilter, bool] = {}
         """Whether the last claim of a filter took all that was on offer."""
 
@@ -73,26 +76,39 @@ class Claims:
         claim_id = (body.claim_id or str(uuid.uuid4())).lower()
         loop = asyncio.get_running_loop()
         linger_s = body.linger_ms / 1000 if isinstance(body, NextClaim) else 0.0
-        with self._wakeups.watch_tasks(wanted) as watch:
-            if after is not None:
-                await after
-                if self._dry.get(wanted, False):
-                    await watch.wait(min(SETTLED_FIRST_S, body.wait / 1000))
-            ends = loop.time() + body.wait / 1000
-            waited = False
-            while True:
-                if linger_s and watch.woken:
-                    await asyncio.sleep(linger_s)
-                tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
-                self._note(wanted, dry=len(tasks) < body.max)
-                if tasks and waited and await gone():
-                    await self._give_back(wanted, tasks)
-                    return []
-                left = ends - loop.time()
-                if tasks or left <= 0 or self._stop.is_set() or (waited and await gone()):
-                    return await self._views(tasks)
-                await watch.wait(left)
-                waited = True
+        tasks: list[Task] = []
+        self._strays.opened(claim_id)
+        try:
+            with self._wakeups.park(wanted, claim_id, body.max) as watch:
+                if after is not None:
+                    await after
+                    if self._dry.get(wanted, False):
+                        await watch.wait(min(SETTLED_FIRST_S, body.wait / 1000))
+                ends = loop.time() + body.wait / 1000
+                waited = False
+                while True:
+                    if linger_s and watch.woken:
+                        await asyncio.sleep(linger_s)
+                    # What a worker leased in its append came with a hint; else look at what is on offer.
+                    if not (tasks := watch.take()):
+                        tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
+                        self._note(wanted, dry=len(tasks) < body.max)
+                    if tasks and waited and await gone():
+                        await self._give_back(wanted, tasks)
+                        tasks = []
+                        break
+                    left = ends - loop.time()
+                    if tasks or left <= 0 or self._stop.is_set() or (waited and await gone()):
+                        break
+                    await watch.wait(left)
+                    waited = True
+        finally:
+            self._strays.closed(claim_id, tasks)
+        return await self._views(tasks)
+
+    async def sweep(self) -> None:
+        """Give back what was leased to claims that had been answered already. Errors: Unavailable."""
+        await self._strays.sweep()
 
     async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
         keys = [(task.namespace, task.run, task.call, task.attempt) for task in tasks]

@@ -16,6 +16,7 @@ from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.activation.setup import pinned_tools
 from sandbox.activation.values import deliverable, store_big_values
 from sandbox.isolate.api import Delivery, IsolateHandle, LimitExceeded, RunSetup, ToolName
+from sandbox.isolate.compiled import Compiled
 from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import (
     DELIVERED_TYPES,
@@ -170,7 +171,7 @@ class LiveRun:
                 run=self.run,
                 namespace=self.facts.namespace_name,
                 epoch=self.epoch,
-                compiled=self.facts.compiled,
+                compiled=Compiled.from_json(self.facts.compiled),
                 tools=tuple(
                     ToolName(tool.name, tool.policy.approval is not None) for tool in self._tools.values()
                 ),
@@ -343,7 +344,7 @@ class LiveRun:
                     limit=error.limit,
                     allowed=error.allowed,
                     used=error.used,
-                    event=Seq(error.event_seq),
+                    event=None if error.event_seq is None else Seq(error.event_seq),
                 )
             )
             await self._store.append_event(

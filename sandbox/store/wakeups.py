@@ -6,6 +6,7 @@ after POLL_MAX_S at the latest, hint or not.
 
 import asyncio
 import contextlib
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
@@ -13,6 +14,9 @@ from sandbox.journal.ids import RunId
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.leases import leased_task, park_message, unpark_message
+
+ANNOUNCE_S = 0.8
+"""How often a parked claim is named to the workers."""
 
 
 class Watch:
@@ -41,9 +45,19 @@ class ParkedWatch(Watch):
         super().__init__()
         self.tasks: list[Task] = []
         self._announce = announce
+        self._announced_at = time.monotonic()
+        announce()
+
+    def take(self) -> list[Task]:
+        """The tasks that workers have leased to this claim since the last look."""
+        taken, self.tasks = self.tasks, []
+        return taken
 
     async def wait(self, timeout_s: float) -> None:
-        self._announce()
+        now = time.monotonic()
+        if now - self._announced_at >= ANNOUNCE_S:
+            self._announced_at = now
+            self._announce()
         await super().wait(timeout_s)
 
 

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import orjson
 
-from sandbox.compiler.strip import Compiled
-from sandbox.isolate.api import ChildPool
+from sandbox.isolate.compiled import Compiled
+from sandbox.isolate.pool import ChildPool
 from sandbox.journal.errors import RewindFault
 from sandbox.journal.ids import WorkerId
 from sandbox.store.postgres.requests import RequestDesk, SandboxRequest

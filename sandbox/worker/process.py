@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from sandbox.config import DataPlaneSettings
 from sandbox.epochs.registry import served_epochs
-from sandbox.isolate.api import ChildPool
+from sandbox.isolate.pool import ChildPool
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message

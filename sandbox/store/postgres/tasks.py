@@ -51,6 +51,21 @@ class Tasks:
             for row in rows
         ]
 
+    async def leased_to(self, claims: Sequence[str]) -> list[tuple[str, TaskKey]]:
+        """(claim_id, task) of every lease that these claims hold."""
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
+                "select claim_id, namespace_id, run_id, n, attempt from pending where claim_id = any($1::uuid[])",
+                list(claims),
+            )
+        return [
+            (
+                str(row["claim_id"]),
+                (NamespaceId(str(row["namespace_id"])), RunId(str(row["run_id"])), row["n"], row["attempt"]),
+            )
+            for row in rows
+        ]
+
     async def heartbeat_tasks(
         self, tasks: Sequence[TaskKey], lease_ms: int
     ) -> list[tuple[TimeMs | None, bool]]:
