@@ -80,25 +80,23 @@ class Link:
         self._role = role
         self._name = name
         self._connection: asyncpg.Connection | None = None
-        self._lock = asyncio.Lock()
+        self._turn = asyncio.Lock()
 
-    async def get(self) -> asyncpg.Connection:
-        if self._connection is not None and not self._connection.is_closed():
-            return self._connection
-        async with self._lock:
-            if self._connection is None or self._connection.is_closed():
-                self._connection = await connect(self._url, role=self._role, name=self._name)
-            return self._connection
+    async def _get(self) -> asyncpg.Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connect(self._url, role=self._role, name=self._name)
+        return self._connection
 
     async def call(self, run: Callable[[asyncpg.Connection], Any]) -> Any:
-        """Run one statement; Unavailable when the connection was lost, its effect then being unknown."""
+        """Run one statement after the other; Unavailable when the connection was lost, its effect being unknown."""
         try:
-            return await run(await self.get())
+            async with self._turn:
+                return await run(await self._get())
         except LOST as error:
-            await self.reset()
+            self._reset()
             raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
 
-    async def reset(self) -> None:
+    def _reset(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             connection.terminate()
