@@ -7,17 +7,16 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import shutil
 import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rewind import AsyncRewind, Run
+from rewind import AsyncRewind, NotFound, RewindError, Run
 from rewind.journal_text import JournalText
 
-from examples.quickstart.server import NotStarted, Server, running_server
+from examples.quickstart.server import DATA, NotStarted, Server, running_server
 from examples.quickstart.tools import CLOSED, TOOLS
 
 SCRIPT = Path(__file__).with_name("stale_issues.ts")
@@ -85,10 +84,11 @@ async def serve(server: Server, stop: asyncio.Event) -> int:
 async def earlier_runs(client: AsyncRewind) -> list[Run]:
     """Runs of this example that the server remembers, newest first."""
     found: list[Run] = []
-    async for run in client.runs.list(labels=LABELS, limit=200):
-        found.append(run)
-        if len(found) == EARLIER_MAX:
-            break
+    with contextlib.suppress(NotFound):  # the namespace is made by its first run
+        async for run in client.runs.list(labels=LABELS, limit=200):
+            found.append(run)
+            if len(found) == EARLIER_MAX:
+                break
     return found
 
 
@@ -109,7 +109,7 @@ async def first_of(work: asyncio.Task[Run], stop: asyncio.Event) -> None:
 def show_start(server: Server, earlier: list[Run]) -> None:
     where = "started here" if server.process is not None else "was running already"
     print("\nRewind quick start\n")
-    say("server", f"{server.url} ({where}, data in {os.environ.get('REWIND_DATA', '.rewind')})")
+    say("server", f"{server.url} ({where}, data in {DATA})")
     say("tools", f"{', '.join(tool.name for tool in TOOLS)}: Python functions of this process")
     say("script", f"{SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT}")
     if earlier:
@@ -175,8 +175,8 @@ if __name__ == "__main__":
     try:
         with running_server() as started:
             code = asyncio.run(main(started, once=options.once))
-    except NotStarted as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (NotStarted, RewindError) as error:
+        print(f"\nerror: {error}\nThe logs are in {DATA / 'logs'}.", file=sys.stderr)
         code = 1
     except KeyboardInterrupt:
         code = 130

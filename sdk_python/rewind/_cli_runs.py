@@ -17,6 +17,7 @@ from rewind._cli_base import (
     seconds,
 )
 from rewind._client import Rewind
+from rewind._errors import NotFound
 from rewind._style import clip, without_escapes
 from rewind._types import Entry, Run
 from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
@@ -103,7 +104,13 @@ def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -
     pager = client.runs.list(
         status=arguments.status, labels=labels_argument(arguments.label), limit=min(arguments.limit, 200)
     )
-    found = [run for run, _ in zip(pager, range(arguments.limit), strict=False)]
+    try:
+        found = [run for run, _ in zip(pager, range(arguments.limit), strict=False)]
+    except NotFound as error:  # a namespace is made by its first run
+        if arguments.json:
+            raise
+        console.note(f"no runs: {error.detail}")
+        return 0
     if arguments.json:
         console.json({"data": [run.raw for run in found]})
     elif not found:
