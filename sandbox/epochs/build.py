@@ -31,6 +31,8 @@ class Bundle:
     name: str
     entry: str
     value: str = "module.exports"
+    external: tuple[str, ...] = ()
+    """Modules that the bundle only asks for under Node, which it never runs in."""
     head: str = ""
     """Source in front of the bundle, for names that its libraries expect and the sandbox lacks."""
 
@@ -38,6 +40,7 @@ class Bundle:
 _NO_SHARED_BUFFER = (
     "class SharedArrayBuffer{get byteLength(){throw new TypeError}get growable(){throw new TypeError}}"
 )
+_NODE_ONLY = ("crypto", "fs", "inspector", "os", "path", "perf_hooks", "source-map-support")
 
 BUNDLES = {
     1: (
@@ -45,7 +48,7 @@ BUNDLES = {
         Bundle("url.js", "src/url.js", head=_NO_SHARED_BUFFER),
         Bundle("encoding.js", "src/encoding.js", head=_NO_SHARED_BUFFER),
         Bundle("digest.js", "src/digest.js"),
-        Bundle("stripper.js", "strip/main.js", value="module.exports.default"),
+        Bundle("stripper.js", "strip/main.js", value="module.exports.default", external=_NODE_ONLY),
     )
 }
 """The order of the three libraries is that of their numbers in the prelude."""
@@ -106,12 +109,14 @@ def _bundle(node: str, folder: Path, bundle: Bundle) -> bytes:
         "minifySyntax": True,
         "legalComments": "none",
         "charset": "ascii",
+        "external": list(bundle.external),
     }
     done = subprocess.run(
-        [node, "-e", _ESBUILD, json.dumps(options)], cwd=ROOT, stdout=subprocess.PIPE, check=False
+        [node, "-e", _ESBUILD, json.dumps(options)], cwd=ROOT, capture_output=True, check=False
     )
     if done.returncode != 0:
-        raise BuildError(f"esbuild could not bundle {bundle.entry} (its message is above)")
+        message = done.stderr.decode(errors="replace").split("\n    at ")[0].strip()
+        raise BuildError(f"esbuild could not bundle {bundle.entry}: {message[-2_000:]}")
     head = f'(function(){{"use strict";{bundle.head}var module={{exports:{{}}}},exports=module.exports;\n'.encode()
     tail = f"\nreturn {bundle.value}}})()\n//# sourceURL=rewind:{bundle.name}\n".encode()
     return head + done.stdout.strip() + tail
