@@ -25,6 +25,7 @@ from app.runs.endpoints import router as runs_router
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
 from app.scripts.service import Scripts
+from app.signals.repository import SignalRepository
 from app.signals.service import Signals
 from app.tasks.claims import Claims
 from app.tasks.endpoints import routes as task_routes
@@ -91,7 +92,7 @@ def build_services(
             epoch=epoch,
             stop=stop,
         ),
-        signals=Signals(store, values, pool),
+        signals=Signals(store, values, SignalRepository(pool)),
         tasks=Tasks(
             store=store,
             repository=tasks,
@@ -122,7 +123,7 @@ def create_app(services: Services) -> FastAPI:
     )
     app.state.services = services
     for router in (runs_router, toolsets_router, tenants_router):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     app.router.routes.extend(task_routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {

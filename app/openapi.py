@@ -6,12 +6,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 from pydantic import Field
 from pydantic.json_schema import models_json_schema
 
 from app.errors import PROBLEM_JSON, InvalidJson, TooLarge, UnsupportedMediaType
-from app.routing import Needs, needs_of
+from app.routing import Needs, StrictRoute, needs_of
 from app.schemas import Answer
 from app.tasks.endpoints import CALLS
 from app.tasks.endpoints import SCOPE as TASKS_SCOPE
@@ -92,7 +91,9 @@ def _document(app: FastAPI, version: str) -> dict[str, Any]:
     models += [(model, "validation") for _, *pair in CALLS.values() for model in pair]
     _, definitions = models_json_schema(models, ref_template=_REF)  # type: ignore[arg-type]
     schemas.update(definitions["$defs"])
-    for route in _api_routes(app):
+    for route in app.routes:
+        if not isinstance(route, StrictRoute):
+            continue
         for method in route.methods or ():
             operation = made["paths"][route.path_format][method.lower()]
             _complete(operation, needs_of(route.endpoint))
@@ -101,20 +102,6 @@ def _document(app: FastAPI, version: str) -> dict[str, Any]:
             "post": _task_operation(name, str(endpoint.__doc__), body.__name__, answer.__name__)
         }
     return made
-
-
-def _api_routes(app: FastAPI) -> list[APIRoute]:
-    return [
-        route for route in _flat(app.routes) if isinstance(route, APIRoute) and route.path.startswith("/v1/")
-    ]
-
-
-def _flat(routes: list[Any]) -> list[Any]:
-    found = []
-    for route in routes:
-        inner = getattr(route, "routes", None)
-        found += _flat(inner) if inner else [route]
-    return found
 
 
 def _task_operation(name: str, summary: str, body: str, answer: str) -> dict[str, Any]:

@@ -184,7 +184,9 @@ class Tenancy:
         return await self.get_namespace(principal, name)
 
     async def get_namespace(self, principal: Principal, name: str) -> Namespace:
-        found = await self.repository.get_namespace(principal.organization, name)
+        found = None
+        if NAMESPACE_NAME.fullmatch(name) is not None:
+            found = await self.repository.get_namespace(principal.organization, name)
         if found is None or (principal.namespace is not None and principal.namespace.name != name):
             raise NotFound(f"There is no namespace {name!r}.")
         return found

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-pytest_plugins = ["tests.fixtures.database", "tests.fixtures.blobs", "tests.fixtures.api"]
+pytest_plugins = ["tests.fixtures.blobs", "tests.fixtures.database", "tests.fixtures.processes"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.durations import DurationMs
-from app.schemas import Answer, Body, Labels
+from app.schemas import Answer, Body, Labels, Text
 
 WAIT_MS_MAX = 60_000
 Until = Literal["ended", "blocked"]
@@ -33,7 +33,7 @@ class StartRunBody(Body):
 class SignalBody(Body):
     name: str = Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")
     payload: Any = None
-    id: str | None = Field(default=None, min_length=1, max_length=255, description="Unique in the run.")
+    id: Text | None = Field(default=None, min_length=1, max_length=255, description="Unique in the run.")
     by: str | None = Field(default=None, max_length=255)
 
 

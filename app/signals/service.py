@@ -3,20 +3,17 @@
 import uuid
 from dataclasses import dataclass
 
-import asyncpg
-
 from app.errors import HistoryFull, RunEnded
 from app.runs.schemas import SignalBody
+from app.signals.repository import SignalRepository
 from app.values import Values
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import EntryType, SignalReceived
-from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
+from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.interface import EventAppend, EventOutcome, Guard
-from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.edge import PostgresEdge
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.principals import NamespaceRef, Principal
-from tenancy.repository import now_ms, reserve_idempotency_key
 
 HISTORY_FULL_RETRY_S = 60
 
@@ -29,10 +26,10 @@ class Sent:
 
 
 class Signals:
-    def __init__(self, store: PostgresEdge, values: Values, pool: asyncpg.Pool) -> None:
+    def __init__(self, store: PostgresEdge, values: Values, repository: SignalRepository) -> None:
         self._store = store
         self._values = values
-        self._pool = pool
+        self._repository = repository
 
     async def send(
         self,
@@ -53,7 +50,7 @@ class Signals:
         replayed = False
         if key is not None:
             signal_id, replayed = await self._reserve(
-                principal.organization, namespace.id, run, key, request_sha256, signal_id
+                principal, namespace.id, run, key, request_sha256, signal_id
             )
         received = SignalReceived(
             name=body.name, payload=payload, id=signal_id, by=body.by, actor=principal.actor
@@ -71,6 +68,8 @@ class Signals:
         if verdict.outcome is EventOutcome.UNKNOWN:
             raise NotFound(f"There is no run {run} in this namespace.")
         if verdict.outcome is EventOutcome.ENDED:
+            if replayed and await self._repository.is_recorded(namespace.id, run, signal_id):
+                return Sent(signal_id, duplicate=True, replayed=True)
             raise RunEnded("The run has ended: it takes no more signals.")
         if verdict.outcome is EventOutcome.HISTORY_FULL:
             raise HistoryFull(
@@ -81,7 +80,7 @@ class Signals:
 
     async def _reserve(
         self,
-        organization: OrganizationId,
+        principal: Principal,
         namespace: NamespaceId,
         run: RunId,
         key: str,
@@ -92,17 +91,14 @@ class Signals:
 
         The append that follows is guarded by that id: a repeat completes what a crash left undone.
         """
-        async with acquired(self._pool) as connection:
-            before = await reserve_idempotency_key(
-                connection,
-                organization=organization,
-                namespace=namespace,
-                route=f"POST /v1/runs/{run}/signals",
-                key=key,
-                request_sha256=request_sha256,
-                object_id=signal_id,
-                at=await now_ms(connection),
-            )
+        before = await self._repository.reserve(
+            principal.organization,
+            namespace,
+            run,
+            key=key,
+            request_sha256=request_sha256,
+            signal_id=signal_id,
+        )
         if before is None:
             return signal_id, False
         if before["request_sha256"] != request_sha256:

@@ -76,7 +76,8 @@ class Toolsets:
         return [toolset_view(row, []) for row in rows]
 
     async def delete(self, principal: Principal, name: str) -> None:
-        if not await self._repository.delete(principal.organization, name):
+        known = REFERENCE.fullmatch(name) is not None
+        if not known or not await self._repository.delete(principal.organization, name):
             raise NotFound(f"There is no toolset {name!r}.")
 
     async def resolve(self, organization: OrganizationId, reference: str) -> ToolsetRef:

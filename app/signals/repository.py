@@ -1,0 +1,51 @@
+"""Queries about signals; every one is keyed by namespace and run."""
+
+from typing import Any
+
+import asyncpg
+
+from sandbox.journal.entries import EntryType
+from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
+from sandbox.store.postgres.connection import acquired
+from tenancy.repository import now_ms, reserve_idempotency_key
+
+
+class SignalRepository:
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def reserve(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        run: RunId,
+        *,
+        key: str,
+        request_sha256: bytes,
+        signal_id: str,
+    ) -> Any | None:
+        """Bind an idempotency key to this signal's id, or answer the row that bound it before."""
+        async with acquired(self._pool) as connection:
+            return await reserve_idempotency_key(
+                connection,
+                organization=organization,
+                namespace=namespace,
+                route=f"POST /v1/runs/{run}/signals",
+                key=key,
+                request_sha256=request_sha256,
+                object_id=signal_id,
+                at=await now_ms(connection),
+            )
+
+    async def is_recorded(self, namespace: NamespaceId, run: RunId, signal_id: str) -> bool:
+        """Whether the journal has this signal; ids of ended runs stand only there."""
+        async with acquired(self._pool) as connection:
+            found = await connection.fetchval(
+                "select exists (select from entries where namespace_id = $1 and run_id = $2 and type = $3 "
+                "and convert_from(body, 'UTF8')::json ->> 'id' = $4)",
+                namespace,
+                run,
+                EntryType.SIGNAL_RECEIVED,
+                signal_id,
+            )
+        return bool(found)
