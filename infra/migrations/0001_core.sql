@@ -130,7 +130,7 @@ create table runs (
   owner bigint,
   owner_epoch int not null default 0,
   ready boolean not null,
-  cancelling boolean not null default false,
+  cancel_seq int,
   cpu_us bigint not null default 0,
   activations int not null default 0,
   calls int not null default 0,
@@ -141,6 +141,7 @@ comment on column runs.commands is 'Commands recorded: part of the guard of a co
 comment on column runs.last_time is 'Time of the last event; the next event is not earlier.';
 comment on column runs.last_event is 'Seq of the last event that is delivered to the script.';
 comment on column runs.delivered is 'Seq of the last event that the owner finished: survived, with its commands appended.';
+comment on column runs.cancel_seq is 'Of the cancel_requested; null while nobody has asked.';
 comment on column runs.owner_epoch is 'Counts the owners: an append of a former owner is refused.';
 comment on column runs.ready is 'An event waits and nobody owns the run. Changed only together with owner, so that '
   'appends to an owned run update no index.';

@@ -34,20 +34,17 @@ begin
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
   elsif p_guard = 10 then
+    select seq into known from signal_ids where namespace_id = p_ns and run_id = p_run and signal_id = p_signal;
+    if found then return ('duplicate', known, null, null)::event_verdict; end if;
     -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
     if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
-    insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq)
-      on conflict do nothing;
-    if not found then
-      select seq into known from signal_ids where namespace_id = p_ns and run_id = p_run and signal_id = p_signal;
-      return ('duplicate', known, null, null)::event_verdict;
-    end if;
+    insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq);
   elsif p_guard in (4, 11) then
-    if r.cancelling then return ('duplicate', null, null, null)::event_verdict; end if;
+    if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
     if not found and p_guard = 4 then return ('not_pending', null, null, null)::event_verdict; end if;
   elsif p_guard = 12 then
-    if not r.cancelling or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
+    if r.cancel_seq is null or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
       then return ('not_pending', null, null, null)::event_verdict; end if;
   else
     raise exception 'unknown guard %', p_guard;
@@ -58,7 +55,7 @@ begin
     values (p_ns, p_run, r.next_seq, p_type, at, p_body);
   update runs set next_seq = r.next_seq + 1, last_time = at,
       last_event = case when p_guard = 12 then last_event else r.next_seq end,
-      cancelling = cancelling or p_guard in (4, 11),
+      cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
       ready = owner is null and status = 0
     where namespace_id = p_ns and run_id = p_run;
   if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
@@ -125,9 +122,9 @@ begin
               route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
               c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
-              case when r.cancelling then at + case when c_claim[m] is null then 30000 else 300000 end
+              case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
                 when c_claim[m] is not null then at + c_timeout[m] end,
-              case when r.cancelling then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
+              case when r.cancel_seq is not null then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
         when 3 then
@@ -159,6 +156,9 @@ begin
     if p_waits[i] <> '{}' then
       delete from pending
         where namespace_id = ns and run_id = run and kind = 2 and n = any (p_waits[i]::int[]);
+    end if;
+    if p_delivered[i] >= r.cancel_seq then  -- the script saw the cancel: its timers and waits have rejected
+      delete from pending where namespace_id = ns and run_id = run and kind in (1, 2);
     end if;
     if p_progress[i] is not null then
       update run_facts set progress = p_progress[i] where namespace_id = ns and run_id = run;

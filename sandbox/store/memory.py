@@ -257,8 +257,6 @@ class MemoryStore:
         for body in withdrawn:
             run.add_event(EntryType.TOOL_CALL_COMPLETED, max(run.last_time, now), body)
         if ends is not None:
-            if isinstance(decide.decide_end(ends, calls=len(run.calls_pending())), decide.Refusal):
-                raise ImpossibleEntry(f"run {append.run} ends with a call in flight")
             run.end(ends, now)
             self.journals.runs[append.namespace, append.run] = run
         return CommandVerdict(appended=True, first_seq=first, next_seq=run.next_seq, time=now)

@@ -9,7 +9,7 @@ from sandbox.journal.ids import Digest, Epoch, NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import PendingKind, PendingRow, RunRecord, RunStatus, StoredEntry
 
 ENTRY_COLUMNS = "seq, type, time, cause, fire_at, body"
-RUN_COLUMNS = """r.namespace_id, s.name as namespace_name, r.run_id, r.status, r.cancelling, r.epoch, r.next_seq,
+RUN_COLUMNS = """r.namespace_id, s.name as namespace_name, r.run_id, r.status, r.cancel_seq, r.epoch, r.next_seq,
   r.delivered, r.last_event, r.cpu_us, r.activations, f.script, f.toolset, f.toolset_digest, f.workflow, f.labels,
   f.created_by_kind, f.created_by_id, f.parent, f.started_at, f.ended_at, f.end_seq, f.deadline, f.progress"""
 RUN_TABLES = """runs r
@@ -50,7 +50,7 @@ def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, calls: int)
         namespace_name=row["namespace_name"],
         run=RunId(str(row["run_id"])),
         status=RunStatus(row["status"]),
-        cancelling=row["cancelling"],
+        cancelling=row["cancel_seq"] is not None,
         epoch=Epoch(row["epoch"]),
         next_seq=Seq(row["next_seq"]),
         delivered=Seq(row["delivered"]),
