@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from json import JSONDecodeError, JSONDecoder, JSONEncoder
 from json.encoder import encode_basestring
-from typing import cast
+from typing import NamedTuple, cast
 
 from sandbox.journal.entries import Value
 from sandbox.journal.errors import RewindFault
@@ -99,8 +99,9 @@ def _write(value: object, put: Callable[[str], None], path: _Path, depth_max: in
         put({None: "null", True: "true", False: "false"}[value])
     elif isinstance(value, int | float):
         put(_number(value, path))
+    elif isinstance(value, list | tuple | dict) and len(path) >= depth_max:
+        raise _too_deep(path, depth_max)
     elif isinstance(value, list | tuple):
-        _check_depth(path, depth_max)
         separator = "["
         for index, item in enumerate(value):
             put(separator)
@@ -108,7 +109,6 @@ def _write(value: object, put: Callable[[str], None], path: _Path, depth_max: in
             separator = ","
         put("]" if value else "[]")
     elif isinstance(value, dict):
-        _check_depth(path, depth_max)
         separator = "{"
         for key in _sorted_keys(value, path):
             put(f"{separator}{_string(key, (*path, key))}:")
@@ -124,11 +124,6 @@ def _sorted_keys(value: dict[str, object], path: _Path) -> list[str]:
         if not isinstance(key, str):
             raise _refusal(path, "not_json", f"the key {key!r} is no string")
     return sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-
-
-def _check_depth(path: _Path, depth_max: int) -> None:
-    if len(path) >= depth_max:
-        raise _refusal(path, "too_deep", _too_deep(depth_max))
 
 
 def _string(value: str, path: _Path) -> str:
@@ -175,27 +170,18 @@ def number_text(value: float) -> str:
 # -- Reading
 
 
-class _Refused:
+class _Refused(NamedTuple):
     """Stands in a parsed value where something must be refused, until the walk finds its path."""
 
-    def __init__(self, code: str, message: str) -> None:
-        self.code = code
-        self.message = message
-
-
-class _NeedsCareError(ValueError):
-    pass
+    code: str
+    message: str
 
 
 def _object_or_raise(pairs: list[tuple[str, Json]]) -> Json:
     result = dict(pairs)
     if len(result) != len(pairs):
-        raise _NeedsCareError
+        raise ValueError("a key is given twice")
     return result
-
-
-def _constant_or_raise(_: str) -> Json:
-    raise _NeedsCareError
 
 
 def _object(pairs: list[tuple[str, Json]]) -> object:
@@ -219,13 +205,13 @@ def _integer(text: str) -> object:
     return int(text) if -_INTEGER_MAX <= number <= _INTEGER_MAX else _float(text)
 
 
-def _constant(text: str) -> object:
-    return _Refused("invalid_json", f"{text} is no JSON")
-
-
-_parse_fast = JSONDecoder(object_pairs_hook=_object_or_raise, parse_constant=_constant_or_raise).decode
+# int() raises ValueError for NaN and the infinities, which are the only constants.
+_parse_fast = JSONDecoder(object_pairs_hook=_object_or_raise, parse_constant=int).decode
 _parse_carefully = JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
+    object_pairs_hook=_object,
+    parse_constant=lambda text: _Refused("invalid_json", f"{text} is no JSON"),
+    parse_float=_float,
+    parse_int=_integer,
 ).decode
 _MANY_DIGITS = re.compile(r"[0-9]{16}")
 _BIG_EXPONENT = re.compile(r"[eE]\+?[0-9]{3}")
@@ -249,7 +235,7 @@ def parse_json(text: bytes | str, *, depth_max: int = DEPTH_MAX) -> Json:
             return cast("Json", _parse_fast(text))
     except JSONDecodeError as error:
         raise _invalid(error) from None
-    except _NeedsCareError:
+    except ValueError:
         pass  # parsed again, this time to say where
     try:
         value = _parse_carefully(text)
@@ -299,13 +285,13 @@ def check_depth(text: str, depth_max: int = DEPTH_MAX) -> None:
                 depth += 1 if character in "[{" else -1 if character in "]}" else 0
                 highest = max(highest, depth)
             if highest > depth_max:
-                raise _refusal(_deep_path(text, depth_max), "too_deep", _too_deep(depth_max))
+                raise _too_deep(_deep_path(text, depth_max), depth_max)
         else:
             depth = max(0, depth + opened - chunk.count("]") - chunk.count("}"))
 
 
-def _too_deep(depth_max: int) -> str:
-    return f"arrays and objects nest more than {depth_max} deep"
+def _too_deep(path: _Path, depth_max: int) -> CanonicalError:
+    return _refusal(path, "too_deep", f"arrays and objects nest more than {depth_max} deep")
 
 
 def _deep_path(text: str, depth_max: int) -> _Path:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
 from json.encoder import encode_basestring
 from types import UnionType
 from typing import Any, NamedTuple, cast, get_args, get_origin, get_type_hints
@@ -62,15 +63,7 @@ class _Field(NamedTuple):
 
 def encode_body(body: Body, callsite: Callsite | None = None) -> bytes:
     """Return the stored body of an entry: canonical JSON, `callsite` included."""
-    parts: list[bytes] = []
-    for attribute, _, prefix, write, _, optional, *_ in _PLANS[type(body)]:
-        value = callsite if attribute == "callsite" else getattr(body, attribute)
-        if value is None or value is False:
-            if not optional:
-                parts += (prefix, b"null" if value is None else b"false")
-        else:
-            parts += (prefix, write(value))
-    return b"{%b}" % b"".join(parts)[1:]
+    return _write_fields(_PLANS[type(body)], body, callsite)
 
 
 def wire_json(
@@ -93,16 +86,15 @@ def encode_value(value: Value) -> bytes:
     return b'{"bytes":%d%b,"sha256":"%b"}' % (value.bytes, redacted, value.sha256.encode())
 
 
-def _write_fields(plan: tuple[_Field, ...]) -> _Write:
-    def write(body: object) -> bytes:
-        parts: list[bytes] = []
-        for field in plan:
-            value = getattr(body, field.attribute)
-            if not (field.optional and value is None):
-                parts += (field.prefix, b"null" if value is None else field.write(value))
-        return b"{%b}" % b"".join(parts)[1:]
-
-    return write
+def _write_fields(plan: tuple[_Field, ...], body: object, callsite: Callsite | None = None) -> bytes:
+    parts: list[bytes] = []
+    for attribute, _, prefix, write, _, optional, *_ in plan:
+        value = callsite if attribute == "callsite" else getattr(body, attribute)
+        if value is not None and (value is not False or attribute != "truncated"):
+            parts += (prefix, write(value))
+        elif not optional:
+            parts += (prefix, b"null")
+    return b"{%b}" % b"".join(parts)[1:]
 
 
 # -- Reading
@@ -111,13 +103,9 @@ _VALUE = re.compile(
     rb'"(?:args|input|output|payload|result|data)":{"bytes":(\d+)(?:,"redacted":true)?,"sha256":"([0-9a-f]{64})"(,"value":|})'
 )
 _VALUE_TYPES = frozenset(
-    {
-        EntryType.RUN_STARTED,
-        EntryType.SCHEDULE_TOOL_CALL,
-        EntryType.TOOL_CALL_COMPLETED,
-        EntryType.SIGNAL_RECEIVED,
-        EntryType.COMPLETE_RUN,
-    }
+    type_
+    for type_, cls in _CLASS_OF.items()
+    if {"args", "input", "output", "payload", "result"} & {*cls.__annotations__}
 )
 
 
@@ -195,7 +183,7 @@ def _coder(hint: Any) -> tuple[_Write, _Read]:
         return encode_value, _read_value
     if is_dataclass(hint):
         nested = cast("type", hint)
-        return _write_fields(_plan(nested)), lambda raw, text: _read_fields(nested, raw, text)
+        return partial(_write_fields, _plan(nested)), partial(_read_fields, nested)
     if hint is float:
         return lambda value: number_text(value).encode(), lambda raw, _: float(raw)
     if hint is int:
@@ -216,17 +204,9 @@ def _plan(cls: type) -> tuple[_Field, ...]:
             hint = get_args(hint)[0]
         optional = field.name in _OPTIONAL.get(cls, ())
         wire = _WIRE_NAMES.get(field.name, field.name)
-        plan.append(
-            _Field(
-                field.name,
-                wire,
-                f',"{wire}":'.encode(),
-                *_coder(hint),
-                optional,
-                field.default is MISSING and not optional,
-                field.default is MISSING and optional,
-            )
-        )
+        required = field.default is MISSING
+        known = (field.name, wire, f',"{wire}":'.encode(), *_coder(hint))
+        plan.append(_Field(*known, optional, required and not optional, required and optional))
     if cls in get_args(Command):
         plan.append(_Field("callsite", "callsite", b',"callsite":', *_coder(Callsite), True, False, False))
     plan.sort(key=lambda field: field.wire)

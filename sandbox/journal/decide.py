@@ -27,7 +27,7 @@ class Summary:
 class Refusal:
     """`ended`, `not_pending` and `duplicate` say that it happened before; `history_full`, that it may not."""
 
-    code: Literal["ended", "not_pending", "duplicate", "history_full", "not_owner", "calls_in_flight"]
+    code: Literal["ended", "not_pending", "duplicate", "history_full", "not_owner"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,6 @@ def decide_commands(run: Summary, *, owned: bool, before: int, recorded: int) ->
     if run.status != "active":
         return Refusal("ended")
     return Append() if owned and before == recorded else Refusal("not_owner")
-
-
-def decide_end(ends: Status, *, calls: int) -> Decision:
-    """A command that ends the run; a call in flight is a fault of the worker that sent it."""
-    return Refusal("calls_in_flight") if calls else Append(delivered=False, ends=ends)
 
 
 def _ended(run: Summary) -> bool:

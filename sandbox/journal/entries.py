@@ -265,52 +265,21 @@ class CancelRun:
 
 
 Event = (
-    RunStarted
-    | ToolCallCompleted
-    | ApprovalDecided
-    | TimerFired
-    | SignalReceived
-    | CancelRequested
-    | RunAborted
-)
+    RunStarted | ToolCallCompleted | ApprovalDecided | TimerFired | SignalReceived | CancelRequested | RunAborted
+)  # fmt: skip
 Command = (
-    ScheduleToolCall
-    | ToolCallCancelled
-    | StartTimer
-    | TimerCleared
-    | SignalAwaited
-    | SignalWaitCleared
-    | Log
-    | CompleteRun
-    | FailRun
-    | CancelRun
-)
+    ScheduleToolCall | ToolCallCancelled | StartTimer | TimerCleared | SignalAwaited | SignalWaitCleared | Log
+    | CompleteRun | FailRun | CancelRun
+)  # fmt: skip
 Body = Event | Command
 
-DELIVERED_TYPES = frozenset(
-    {
-        EntryType.RUN_STARTED,
-        EntryType.TOOL_CALL_COMPLETED,
-        EntryType.TIMER_FIRED,
-        EntryType.SIGNAL_RECEIVED,
-        EntryType.CANCEL_REQUESTED,
-    }
-)
+DELIVERED_TYPES = frozenset({
+    EntryType.RUN_STARTED, EntryType.TOOL_CALL_COMPLETED, EntryType.TIMER_FIRED, EntryType.SIGNAL_RECEIVED,
+    EntryType.CANCEL_REQUESTED,
+})  # fmt: skip
 """Events that reach the script; the others only change what may happen to the run."""
-COMMAND_TYPES = frozenset(
-    {
-        EntryType.SCHEDULE_TOOL_CALL,
-        EntryType.TOOL_CALL_CANCELLED,
-        EntryType.START_TIMER,
-        EntryType.TIMER_CLEARED,
-        EntryType.SIGNAL_AWAITED,
-        EntryType.SIGNAL_WAIT_CLEARED,
-        EntryType.LOG,
-        EntryType.COMPLETE_RUN,
-        EntryType.FAIL_RUN,
-        EntryType.CANCEL_RUN,
-    }
-)
+_EVENT_TYPES = DELIVERED_TYPES | {EntryType.APPROVAL_DECIDED, EntryType.RUN_ABORTED}
+COMMAND_TYPES = frozenset(EntryType) - _EVENT_TYPES
 END_TYPES = frozenset(
     {EntryType.COMPLETE_RUN, EntryType.FAIL_RUN, EntryType.CANCEL_RUN, EntryType.RUN_ABORTED}
 )

@@ -22,8 +22,6 @@ _HARNESS = frozenset({"key", "member"})
 _DELIVERED = frozenset({e.RunStarted, e.ToolCallCompleted, e.TimerFired, e.SignalReceived, e.CancelRequested})
 _ENDS = frozenset({e.CompleteRun, e.FailRun, e.CancelRun, e.RunAborted})
 _COMMANDS = frozenset(get_args(e.Command))
-_NONE = Seq(-1)
-_EPOCH = TimeMs(0)
 
 
 @dataclass(slots=True)
@@ -72,8 +70,8 @@ class RunState:
     waits_made: int = 0
     log_bytes: int = 0
     entries: int = 0
-    last_event: Seq = _NONE
-    time: TimeMs = _EPOCH
+    last_event: Seq = field(default=Seq(-1))
+    time: TimeMs = field(default=TimeMs(0))
     """Of the last event; logical time when that event was delivered."""
     cleared: dict[int, Seq] = field(default_factory=dict)
     """Timers cleared, by the seq of it: a firing recorded before that is a no-op."""
@@ -122,11 +120,8 @@ def apply(state: RunState, entry: Entry) -> None:
     """
     body = entry.body
     _require(state.end is None, entry, "nothing follows the end of a run")
-    _require(
-        (state.started is None) == isinstance(body, e.RunStarted),
-        entry,
-        "run_started is the first entry, once",
-    )
+    first = isinstance(body, e.RunStarted)
+    _require(first == (state.started is None), entry, "run_started is the first entry, once")
     if type(body) in _COMMANDS:
         _check_command(state, entry)
     else:
@@ -165,9 +160,7 @@ def apply(state: RunState, entry: Entry) -> None:
             state.log_bytes += len(canonical_text(body.values))
         case e.CancelRequested():
             _require(state.cancelling is None, entry, "the run is being cancelled already")
-            state.cancelling = body.reason
-            state.timers.clear()
-            state.waits.clear()
+            state.cancelling, state.timers, state.waits = body.reason, {}, {}
         case e.CompleteRun() | e.FailRun() | e.CancelRun() | e.RunAborted():
             _end(state, entry, body)
         case _:
@@ -255,16 +248,12 @@ def _end(state: RunState, entry: Entry, body: e.CompleteRun | e.FailRun | e.Canc
         case _:
             assert_never(body)
     state.end = entry
-    state.timers.clear()
-    state.waits.clear()
-    state.kept.clear()
+    state.timers, state.waits, state.kept = {}, {}, []
 
 
 def _call(state: RunState, number: int, entry: Entry) -> PendingCall:
-    call = state.calls.get(number)
-    if call is None:
-        raise ImpossibleEntry(f"entry {entry.seq} ({_name(entry.body)}): call {number} is not pending")
-    return call
+    _require(number in state.calls, entry, "its call is not pending")
+    return state.calls[number]
 
 
 def _next(made: int, number: int, entry: Entry) -> int:
@@ -274,8 +263,4 @@ def _next(made: int, number: int, entry: Entry) -> int:
 
 def _require(holds: object, entry: Entry, otherwise: str) -> None:
     if not holds:
-        raise ImpossibleEntry(f"entry {entry.seq} ({_name(entry.body)}): {otherwise}")
-
-
-def _name(body: e.Body) -> str:
-    return type(body).__name__
+        raise ImpossibleEntry(f"entry {entry.seq} ({type(entry.body).__name__}): {otherwise}")

@@ -1,9 +1,6 @@
 """Random legal histories: what a store keeps beside the journal is the fold of the journal."""
 
-from collections.abc import AsyncIterator
 from random import Random
-
-import pytest
 
 from sandbox.journal.entries import EntryType
 from sandbox.journal.state import RunState, fold
@@ -13,18 +10,6 @@ from tests.fixtures.histories import History, outline
 from tests.fixtures.stores import Bench, open_bench
 
 SEEDS = {"memory": range(150), "postgres": range(1000, 1025)}
-
-
-@pytest.fixture(params=["memory", "postgres"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-async def bench(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    url = request.getfixturevalue("database_url") if kind == "postgres" else None
-    async with open_bench(url) as opened:
-        yield opened
 
 
 class Checked(History):

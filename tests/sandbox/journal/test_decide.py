@@ -12,7 +12,6 @@ from sandbox.journal.decide import (
     decide_cancel,
     decide_commands,
     decide_deadline,
-    decide_end,
     decide_settle,
     decide_signal,
     event_time,
@@ -79,8 +78,6 @@ def test_only_the_owner_that_knows_every_command_appends() -> None:
     assert refused(decide_commands(ACTIVE, owned=True, before=2, recorded=3)) == "not_owner"
     assert refused(decide_commands(ACTIVE, owned=False, before=3, recorded=3)) == "not_owner"
     assert refused(decide_commands(QUARANTINED, owned=True, before=3, recorded=3)) == "ended"
-    assert refused(decide_end("completed", calls=1)) == "calls_in_flight"
-    assert decide_end("failed", calls=0) == Append(delivered=False, ends="failed")
 
 
 def test_event_times_do_not_go_back_and_no_timer_is_early() -> None:

@@ -163,7 +163,7 @@ def test_a_gated_call_has_no_outcome_before_its_approval() -> None:
         ([START, call(2)], "number"),
         ([START, timer(2)], "number"),
         ([START, wait(0)], "number"),
-        ([START, call(1), result(1), result(1)], "call 1 is not pending"),
+        ([START, call(1), result(1), result(1)], "call is not pending"),
         ([START, call(1), result(1, attempts=0)], "has no result"),
         ([START, call(1), e.ToolCallCompleted(1, None, None, 1)], "exactly one"),
         ([START, call(1), e.ToolCallCancelled(1), e.ToolCallCancelled(1)], "cancelled already"),
