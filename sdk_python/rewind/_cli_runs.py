@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from rewind._cli_base import (
@@ -75,9 +76,9 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 
 
 def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
-    value = None if arguments.input is None else json_argument(arguments.input, "--input")
     if arguments.file == "-" and arguments.input == "-":
         raise Usage("only one of FILE and --input can be read from stdin")
+    value = None if arguments.input is None else json_argument(arguments.input, "--input")
     options: dict[str, Any] = {}
     if arguments.idempotency_key:
         options["idempotency_key"] = arguments.idempotency_key
@@ -105,7 +106,7 @@ def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -
         status=arguments.status, labels=labels_argument(arguments.label), limit=min(arguments.limit, 200)
     )
     try:
-        found = [run for run, _ in zip(pager, range(arguments.limit), strict=False)]
+        found = list(islice(pager, arguments.limit))
     except NotFound as error:  # a namespace is made by its first run
         if arguments.json:
             raise

@@ -1,0 +1,331 @@
+"""The command `rewind`: what it prints and how it exits."""
+
+import argparse
+import asyncio
+import io
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rewind import cli
+from rewind._cli_base import Usage, json_argument, labels_argument, seconds
+from rewind._cli_runs import age_text, pretty
+
+from tests.sdk_python.fake_api import RUN_ID, FakeApi, problem, run_json
+from tests.sdk_python.http_server import Reply, refused_port
+from tests.sdk_python.journals import every_kind
+from tests.sdk_python.test_journal_text import GOLDEN
+
+
+@dataclass
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Awaitable[Result]]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as made:
+        yield made
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run one command in an empty folder, without the environment of whoever runs the tests."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("REWIND_URL", "REWIND_API_KEY", "REWIND_TOKEN", "REWIND_DATA", "REWIND_LOG"):
+        monkeypatch.delenv(name, raising=False)
+
+    async def call(*arguments: str, stdin: str = "") -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        monkeypatch.setattr(sys, "stdout", out)
+        monkeypatch.setattr(sys, "stderr", err)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+
+        def main() -> int:
+            try:
+                return cli.main(arguments)
+            except SystemExit as error:
+                return int(error.code or 0)
+
+        code = await asyncio.to_thread(main)
+        return Result(code, out.getvalue(), err.getvalue())
+
+    return call
+
+
+@pytest.fixture
+def server(api: FakeApi, monkeypatch: pytest.MonkeyPatch, run: Run) -> FakeApi:
+    """The environment names the fake API; `run` first, since it clears the environment."""
+    monkeypatch.setenv("REWIND_URL", api.url)
+    monkeypatch.setenv("REWIND_API_KEY", "rwk_test_0123456789")
+    return api
+
+
+async def test_running_a_file(server: FakeApi, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "hello.ts").write_text("export default () => 1")
+    server.on("POST /v1/runs", Reply(201, run_json()))
+    result = await run("run", "hello.ts", "--toolset", "t", "--input", '{"n":1}', "--label", "a=b")
+    assert result == Result(0, f'run {RUN_ID}  completed after 2.34s\n{{"greeting":"Hello Ada"}}\n', "")
+    assert server.requests[0].json() == {
+        "script": "export default () => 1",
+        "toolset": "t",
+        "input": {"n": 1},
+        "wait": 30_000,
+        "until": "ended",
+        "labels": {"a": "b"},
+        "namespace": "default",
+    }
+
+
+async def test_a_run_that_fails_shows_its_frame(server: FakeApi, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.ts").write_text("…")
+    error = {
+        "name": "TypeError",
+        "message": "x is undefined",
+        "line": 3,
+        "column": 7,
+        "frame": "> 3 | x.y\n    |   ^\n",
+    }
+    server.on("POST /v1/runs", Reply(201, run_json(status="failed", output=None, error=error)))
+    result = await run("run", "x.ts")
+    assert result.code == 1
+    assert result.out == (
+        f"run {RUN_ID}  failed after 2.34s\n"
+        "  TypeError: x is undefined (line 3, column 7)\n"
+        "  > 3 | x.y\n"
+        "      |   ^\n"
+    )
+
+
+async def test_a_run_that_waits_says_for_what(server: FakeApi, run: Run) -> None:
+    waiting = [
+        {"kind": "signal", "name": "decision", "line": 12, "until": "2026-11-29T11:00:00.000Z", "since": "…"},
+        {"kind": "tool_call", "tool": "ask_user", "call": 2, "deferred": True, "line": None},
+    ]
+    active = run_json(status="active", waiting_for=waiting, waiting_count=25, output=None, ended_at=None)
+    server.on(f"GET /v1/runs/{RUN_ID}", active)
+    result = await run("runs", "get", RUN_ID)
+    assert result.out == (
+        f"run {RUN_ID}  active\n"
+        '  waits for signal "decision" (line 12, until 2026-11-29T11:00:00.000Z)\n'
+        "  waits for tool ask_user #2 (deferred)\n"
+        "  and 23 more\n"
+        f"  rewind runs journal {RUN_ID} -f   follows it\n"
+    )
+
+
+async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run) -> None:
+    diagnostic = {
+        "severity": "error",
+        "code": "syntax_error",
+        "message": "Expected a semicolon.",
+        "line": 2,
+        "column": 9,
+        "frame": "  1 | let a\n> 2 | let b c\n    |       ^",
+        "hint": "Remove `c`.",
+    }
+    refusal = problem(422, "script_refused", "The script has 1 error.", diagnostics=[diagnostic])
+    server.on("POST /v1/runs", refusal)
+    result = await run("run", "-", stdin="let a\nlet b c")
+    assert result.code == 3
+    assert result.out == ""
+    assert result.err == (
+        "error: The script has 1 error. (422 script_refused)\n"
+        "  line 2, column 9: error syntax_error: Expected a semicolon.\n"
+        "      1 | let a\n"
+        "    > 2 | let b c\n"
+        "        |       ^\n"
+        "  hint: Remove `c`.\n"
+    )
+
+
+async def test_refusals_for_programs_are_json(server: FakeApi, run: Run) -> None:
+    server.on(f"GET /v1/runs/{RUN_ID}", problem(404, "not_found", "There is no such run."))
+    result = await run("runs", "get", RUN_ID, "--json")
+    assert result.code == 3
+    assert json.loads(result.out)["code"] == "not_found"
+    assert "There is no such run. (404 not_found)" in result.err
+    assert "--namespace" in result.err
+
+
+async def test_nobody_answers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rewind._core.delay_s", lambda *_: 0.001)
+    monkeypatch.setenv("REWIND_API_KEY", "rwk_x")
+    result = await run("runs", "list", "--url", f"http://127.0.0.1:{await refused_port()}")
+    assert result.code == 4
+    assert "Connection refused" in result.err
+    assert "rewind dev" in result.err
+
+
+async def test_no_server_is_known(run: Run) -> None:
+    result = await run("runs", "list")
+    assert (result.code, result.out) == (2, "")
+    assert "REWIND_URL" in result.err
+
+
+async def test_the_dev_server_of_the_folder_is_found(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".rewind").mkdir()
+    dev = {"url": api.url, "api_key": "rwk_dev", "organization": "dev", "pid": 1}
+    (tmp_path / ".rewind" / "dev.json").write_text(json.dumps(dev))
+    api.on("GET /v1/runs", {"data": [run_json()], "next": None})
+    result = await run("runs", "list")
+    assert result.code == 0, result.err
+    assert api.requests[0].headers["authorization"] == "Bearer rwk_dev"
+    assert "namespace=default" in api.requests[0].target
+
+
+async def test_listing_runs(server: FakeApi, run: Run) -> None:
+    failed = run_json(id="b", status="failed", output=None, error={"name": "Error", "message": "no"})
+    waiting = run_json(id="a", status="active", waiting_for=[{"kind": "timer"}], started_at=None)
+    server.on("GET /v1/runs", {"data": [run_json(id="c"), failed, waiting], "next": "more"})
+    result = await run("runs", "list", "--limit", "3")
+    lines = [line.split() for line in result.out.splitlines()]
+    assert lines[0] == ["RUN", "STATUS", "STARTED"]
+    assert lines[1][:2] == ["c", "completed"]
+    assert lines[1][-2:] == ['{"greeting":"Hello', 'Ada"}']
+    assert lines[2][-2:] == ["Error:", "no"]
+    assert lines[3][-3:] == ["for", "a", "timer"]
+    assert len(server.requests) == 1
+    as_json = await run("runs", "list", "--json", "--limit", "3")
+    assert [item["id"] for item in json.loads(as_json.out)["data"]] == ["c", "b", "a"]
+
+
+async def test_a_journal_as_text_and_as_lines_of_json(server: FakeApi, run: Run) -> None:
+    server.on(f"GET /v1/runs/{RUN_ID}/journal", {"data": every_kind(), "next": None})
+    assert (await run("runs", "journal", RUN_ID)).out == GOLDEN
+    as_json = await run("runs", "journal", RUN_ID, "--json")
+    assert [json.loads(line)["seq"] for line in as_json.out.splitlines()] == list(range(24))
+
+
+async def test_following_a_journal_until_its_end(
+    server: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewind._cli_runs.FOLLOW_POLL_S", 0.001)
+    entries = every_kind()
+    server.on(
+        f"GET /v1/runs/{RUN_ID}/journal",
+        {"data": entries[:5], "next": None},
+        {"data": [], "next": None},
+        {"data": entries[5:20], "next": None},
+    )
+    result = await run("runs", "journal", RUN_ID, "-f")
+    assert result.out == "".join(GOLDEN.splitlines(keepends=True)[:21])
+    assert [("after=4" in request.target) for request in server.requests] == [False, True, True]
+
+
+async def test_signals_and_cancels(server: FakeApi, run: Run) -> None:
+    server.on(f"POST /v1/runs/{RUN_ID}/signals", Reply(202, {"id": "s1", "duplicate": False}))
+    result = await run("runs", "signal", RUN_ID, "decision", '{"close":true}', "--by", "ada", "--id", "s1")
+    assert result.out == "sent\n"
+    assert server.requests[0].json() == {
+        "name": "decision",
+        "payload": {"close": True},
+        "id": "s1",
+        "by": "ada",
+    }
+    server.on(f"POST /v1/runs/{RUN_ID}/cancel", Reply(202, run_json(status="active", cancelling=True)))
+    assert "cancelling" in (await run("runs", "cancel", RUN_ID, "--reason", "no need")).out
+
+
+async def test_outputs_toolsets_and_tokens(server: FakeApi, run: Run) -> None:
+    output = {"text": '{"a":1}', "offset": 0, "bytes": 7, "total": 7, "next": None}
+    server.on(f"GET /v1/runs/{RUN_ID}/output", output)
+    assert (await run("runs", "output", RUN_ID)).out == '{"a":1}\n'
+    tools = [{"name": "math.add", "kind": "host", "idempotent": True, "approval": False}]
+    toolset = {"id": "1", "name": "math", "digest": "sha256:ab", "tools": tools, "warnings": ["careful"]}
+    server.on("GET /v1/toolsets", {"data": [toolset], "next": None})
+    assert (await run("toolsets", "list")).out.split() == [
+        "TOOLSET",
+        "TOOLS",
+        "DIGEST",
+        "math",
+        "1",
+        "sha256:ab",
+    ]
+    server.on("GET /v1/toolsets/math", toolset)
+    shown = await run("toolsets", "get", "math")
+    assert shown.out.split() == ["math@sha256:ab", "TOOL", "KIND", "math.add", "host", "idempotent"]
+    assert shown.err == "warning: careful\n"
+    token = {
+        "id": "1",
+        "token": "rwt_secret",
+        "namespace": "alice",
+        "scopes": ["runs:read"],
+        "expires_at": None,
+    }
+    server.on("POST /v1/tokens", Reply(201, token))
+    made = await run("tokens", "create", "--namespace", "alice", "--scope", "runs:read", "--ttl", "never")
+    assert made.out == "rwt_secret\n"
+    assert server.requests[-1].json() == {"namespace": "alice", "ttl": None, "scopes": ["runs:read"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nowhere.ts"], "can't read nowhere.ts"),
+        (["run", "-", "--input", "{bad"], "--input is no JSON"),
+        (["run", "-", "--input", "hello"], "Text needs quotes: '\"hello\"'"),
+        (["run", "-", "--input", "-"], "only one of"),
+        (["run", "-", "--label", "novalue"], "key=value"),
+        (["run", "-", "--wait", "soon"], "is no duration"),
+        (["runs", "list", "--limit", "0"], "1 to 10000"),
+        (["runs", "get", ""], "run id is empty"),
+        (["runs", "list", "--url", "nonsense"], "is no address"),
+        (["sing"], "invalid choice"),
+    ],
+)
+async def test_wrong_usage(server: FakeApi, run: Run, arguments: list[str], message: str) -> None:
+    result = await run(*arguments)
+    assert result.code == 2
+    assert message in result.err
+    assert not server.requests
+
+
+async def test_verbs_of_the_server(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "entry_points", lambda **_: [])
+    missing = await run("dev")
+    assert (missing.code, missing.out) == (2, "")
+    assert "pip install rewind-server" in missing.err
+
+    class Point:
+        value = "app.cli:register"
+
+        def load(self) -> Callable[..., None]:
+            def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+                verbs.add_parser("dev").set_defaults(handler=lambda _: 7)
+
+            return register
+
+    monkeypatch.setattr(cli, "entry_points", lambda **_: [Point()])
+    assert (await run("dev")).code == 7
+
+
+async def test_help_is_no_error(run: Run) -> None:
+    assert (await run("--help")).code == 0
+    assert (await run()).code == 0
+    assert (await run("runs")).code == 2
+
+
+def test_values_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_text('{"a":[1]}')
+    assert json_argument(f"@{tmp_path}/in.json", "x") == {"a": [1]}
+    with pytest.raises(Usage):
+        json_argument("@/nowhere/at/all", "x")
+    assert labels_argument(["a=b=c", "d="]) == {"a": "b=c", "d": ""}
+    assert [seconds(text) for text in ("500", "30s", "1h 30m", "250ms", "1.5m")] == [0.5, 30, 5400, 0.25, 90]
+
+
+def test_ages_and_wide_values() -> None:
+    assert age_text("2020-01-01T00:00:00.000Z").endswith("d ago")
+    assert age_text(None) == ""
+    assert pretty({"a": [1, 2]}) == '{"a":[1,2]}'
+    wide = pretty({"list": ["x" * 60, "y" * 60], "n": 1})
+    assert wide == '{\n  "list": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ],\n  "n": 1\n}'
