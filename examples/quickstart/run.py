@@ -12,6 +12,7 @@ import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from rewind import AsyncRewind, NotFound, RewindError, Run
 from rewind.journal_text import JournalText
@@ -21,7 +22,7 @@ from examples.quickstart.tools import CLOSED, TOOLS
 
 SCRIPT = Path(__file__).with_name("stale_issues.ts")
 INPUT = {"repo": "acme/site", "before": "2026-06-01"}
-DECISION = {"close": True, "by": "ada"}
+DECISION: dict[str, Any] = {"close": True, "by": "ada"}
 LABELS = {"example": "quickstart"}
 TOOLSET = "quickstart"
 NAMESPACE = "default"
@@ -62,7 +63,7 @@ async def run_script(client: AsyncRewind) -> Run:
     run = await client.runs.wait(run.id, until="blocked", timeout_s=WAIT_S)
     if any(item["kind"] == "signal" for item in run.waiting_for):
         line = run.waiting_for[0].get("line")
-        await client.runs.signal(run.id, "decision", DECISION, by="quick start")
+        await client.runs.signal(run.id, "decision", DECISION, by=DECISION["by"])
         say("", f'line {line} waited for the signal "decision": sent {json.dumps(DECISION)}')
         run = await client.runs.wait(run.id, timeout_s=WAIT_S)
     return run
@@ -123,20 +124,20 @@ def print_end(server: Server, run: Run, journal: list[str]) -> None:
         "",
         f"{run.status} after {seconds_between(run.started_at, run.ended_at):.1f} s, {run.usage.get('calls')} calls",
     )
-    print("\nOutput")
+    print("\nOutput" if run.error is None else "\nError")
     if run.error is not None:
         print(f"  {run.error['name']}: {run.error['message']} (line {run.error.get('line')})")
     else:
-        print("  " + json.dumps(run.output, indent=2, ensure_ascii=False).replace("\n", "\n  "))
-    print(f"  (what was closed is also in {CLOSED})")
-    print("\nJournal: everything that crossed the sandbox's walls; enough to rebuild the run after any crash")
+        print(f"  {json.dumps(run.output, ensure_ascii=False)}")
+    print(f"  The tools wrote what they closed to {CLOSED}.")
+    print("\nJournal: all that crossed the sandbox's walls, enough to rebuild the run after a crash")
     print("\n".join(journal))
     rewind = command()
     print("\nNext")
     say("address", f"{server.url}   API reference {server.url}/docs")
     say("API key", server.api_key)
     say("look", f"{rewind} runs list   {rewind} runs journal {run.id}")
-    say("run it", f"{rewind} run {SCRIPT.name} …  see README.md, “Write your own script”")
+    say("write", "your own script and tools: README.md, “Your own script”")
 
 
 def say(word: str, text: str) -> None:

@@ -14,7 +14,7 @@ from rewind import ToolContext, ToolError, tool
 
 BUNDLED = Path(__file__).with_name("issues.json")
 CLOSED = Path(os.environ.get("REWIND_DATA", ".rewind")) / "quickstart" / "closed.jsonl"
-PAGE = 3
+PAGE = 4
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Closed:
 
 @tool(name="tracker.list_issues", idempotent=True)
 def list_issues(repo: str, page: int = 1) -> IssuePage:
-    """Open issues of a repository, oldest number first, three on a page."""
+    """Open issues of a repository, oldest number first, four on a page."""
     issues = _issues(repo)
     start = (page - 1) * PAGE
     found = [_shown(issue) for issue in issues[start : start + PAGE]]
