@@ -68,7 +68,7 @@ class ApiError(RewindError):
 
     def _lines(self) -> list[str]:
         lines = [f"{self.detail} ({self.status} {self.code})"]
-        for error in self.errors:
+        for error in [] if self.diagnostics else self.errors:  # diagnostics say the same with more
             where = error.get("path") or "body"
             lines.append(f"  {where}: {error.get('message') or error.get('code')}")
         for diagnostic in self.diagnostics:
