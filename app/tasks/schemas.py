@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from app.durations import DurationMs
-from app.schemas import Answer, Body
+from app.schemas import Answer, Body, Text
 from app.toolsets.names import NAME_CHARS_MAX
 
 ITEMS_MAX = 100
@@ -16,7 +16,7 @@ UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 class ClaimBody(Body):
     toolset: str | None = Field(default=None, pattern=r"^[a-z][a-z0-9_-]{0,63}$")
-    tools: list[str] | None = Field(
+    tools: list[Text] | None = Field(
         default=None, max_length=1_000, description="Names of host tools; absent: all of them."
     )
     max: int = Field(ge=1, le=ITEMS_MAX)

@@ -39,7 +39,9 @@ async def test_a_toolset_is_pinned_and_shown(api: Api) -> None:
 
 async def test_the_same_again_is_a_no_op_and_a_change_a_version(api: Api) -> None:
     first = await put(api, tool("a", input_schema={"type": "object", "minProperties": 1}))
-    same = await put(api, {"input_schema": {"minProperties": 1.0, "type": "object"}, "description": "d", "name": "a"})
+    same = await put(
+        api, {"input_schema": {"minProperties": 1.0, "type": "object"}, "description": "d", "name": "a"}
+    )
     assert (first.status_code, same.status_code) == (201, 200)
     assert same.json() == first.json()
     changed = await put(api, tool("a", description="other"))
@@ -67,7 +69,9 @@ async def test_a_deleted_toolset_serves_what_has_begun(api: Api) -> None:
     assert (await api.call("DELETE", "/v1/toolsets/support")).status_code == 204
     assert (await api.call("GET", "/v1/toolsets/support")).status_code == 404
     for reference in ("support", run["toolset"]):
-        refused = await api.call("POST", "/v1/runs?namespace=acme", json={"script": SCRIPT, "toolset": reference})
+        refused = await api.call(
+            "POST", "/v1/runs?namespace=acme", json={"script": SCRIPT, "toolset": reference}
+        )
         assert refused.json()["code"] == "unknown_toolset"
     puppet = await api.puppet(run["id"])
     await puppet.call_tool("a_b", {})
@@ -76,7 +80,9 @@ async def test_a_deleted_toolset_serves_what_has_begun(api: Api) -> None:
 
 
 async def test_names_are_mapped_reversibly(api: Api) -> None:
-    answer = await put(api, *(tool(name) for name in ("a-b", "a_b", "g.x-y", "g.x_y", "g.x y", "2fa", "g.delete")))
+    answer = await put(
+        api, *(tool(name) for name in ("a-b", "a_b", "g.x-y", "g.x_y", "g.x y", "2fa", "g.delete"))
+    )
     assert answer.status_code == 201, answer.text
     named = {found["original"]: found["name"] for found in answer.json()["tools"]}
     assert named == {
@@ -102,10 +108,16 @@ async def test_names_that_scripts_could_not_use(api: Api, name: str) -> None:
         ([tool("a"), tool("a")], "tools[1].name"),
         ([tool("a.b"), tool("a")], "tools[1].name"),
         ([tool("a", input_schema={"type": "objekt"})], "tools[0].input_schema.type"),
-        ([tool("a", output_schema={"properties": {"x": {"type": 3}}})], "tools[0].output_schema.properties.x.type"),
+        (
+            [tool("a", output_schema={"properties": {"x": {"type": 3}}})],
+            "tools[0].output_schema.properties.x.type",
+        ),
         ([tool("a", input_schema=[])], "tools[0].input_schema"),
         ([tool("a", input_schema=None)], "tools[0].input_schema"),
-        ([tool("a", input_schema={"$schema": "http://json-schema.org/draft-04/schema#"})], "tools[0].input_schema.$schema"),
+        (
+            [tool("a", input_schema={"$schema": "http://json-schema.org/draft-04/schema#"})],
+            "tools[0].input_schema.$schema",
+        ),
         ([tool("a", approval="yes")], "tools[0].approval"),
         ([tool("a", approval={"expires": "soon"})], "tools[0].approval"),
         ([tool("a", approval={"until": "1d"})], "tools[0].approval"),
@@ -142,7 +154,9 @@ async def test_bodies_that_are_no_toolset(api: Api, fields: dict[str, Any], path
 
 
 async def test_schemas_with_references_out_are_warned_of_and_never_fetched(api: Api) -> None:
-    schema = {"properties": {"a": {"$ref": "https://example.com/s.json"}, "b": {"$ref": "file:///etc/hostname"}}}
+    schema = {
+        "properties": {"a": {"$ref": "https://example.com/s.json"}, "b": {"$ref": "file:///etc/hostname"}}
+    }
     answer = await put(api, tool("a", input_schema=schema), tool("b", output_schema={"$ref": "#/$defs/none"}))
     assert answer.status_code == 201
     assert len(answer.json()["warnings"]) == 2
