@@ -14,18 +14,11 @@ import {
 } from "./primordials.js";
 import { callsite } from "./stack.js";
 import { emit, run } from "./journal.js";
-import { encodeLogged, utf8Bytes } from "./encode.js";
+import { cutToBytes, encodeLogged, utf8Bytes } from "./encode.js";
 
 const VALUE_BYTES_MAX = 8 * 1024;
 
 let volumeNotice = false;
-
-/** As much of the text as fits in the bytes; whole characters only. */
-const cut = (text, bytes) => {
-  let end = text.length < bytes ? text.length : bytes;
-  while (end > 0 && utf8Bytes(sliceString(text, 0, end)) > bytes) end = floor(end * 0.9);
-  return toWellFormed(sliceString(text, 0, end));
-};
 
 const write = (level, values, site) => {
   if (!run.accepting || run.logBytesLeft < 0) return;
@@ -35,7 +28,7 @@ const write = (level, values, site) => {
     let item = encodeLogged(values[i]);
     if (item.length > VALUE_BYTES_MAX / 3 && utf8Bytes(item) > VALUE_BYTES_MAX) {
       const plain = typeof values[i] === "string" ? toWellFormed(values[i]) : item;
-      item = jsonOf(cut(plain, VALUE_BYTES_MAX));
+      item = jsonOf(cutToBytes(plain, VALUE_BYTES_MAX));
       truncated = true;
     }
     text += i === 0 ? item : `,${item}`;

@@ -40,14 +40,29 @@ export const LOG = 2;
 export const DEPTH_MAX = 200;
 const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
 
+const NOT_ASCII = /[^\x00-\x7f]/;
+
+/** What a UTF-16 unit adds to the text's length in UTF-8: half of a pair counts two of its four bytes. */
+const extraBytes = (unit) => (unit <= 0x7f ? 0 : unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1);
+
 /** Bytes of the text in UTF-8; lone surrogates do not occur. */
 export const utf8Bytes = (text) => {
+  if (regexpExec(NOT_ASCII, text) === null) return text.length;
   let bytes = text.length;
-  for (let i = 0; i < text.length; i++) {
-    const unit = charCodeAt(text, i);
-    if (unit > 0x7f) bytes += unit > 0x7ff && (unit < 0xd800 || unit > 0xdfff) ? 2 : 1;
-  }
+  for (let i = 0; i < text.length; i++) bytes += extraBytes(charCodeAt(text, i));
   return bytes;
+};
+
+/** As much of the text as fits in so many bytes. */
+export const cutToBytes = (text, bytesMax) => {
+  let bytes = 0;
+  let end = 0;
+  while (end < text.length) {
+    bytes += 1 + extraBytes(charCodeAt(text, end));
+    if (bytes > bytesMax) break;
+    end++;
+  }
+  return toWellFormed(sliceString(text, 0, end));
 };
 
 const newWalk = (mode, subject, root) => ({ __proto__: null, mode, subject, root, keys: newList(), within: newList() });
