@@ -16,7 +16,7 @@ from rewind._cli_runs import age_text, pretty
 
 from tests.sdk_python.fake_api import RUN_ID, FakeApi, problem, run_json
 from tests.sdk_python.http_server import Reply, refused_port
-from tests.sdk_python.journals import every_kind
+from tests.sdk_python.journals import EVERY_KIND
 from tests.sdk_python.test_journal_text import GOLDEN
 
 
@@ -199,7 +199,7 @@ async def test_listing_runs(server: FakeApi, run: Run) -> None:
 
 
 async def test_a_journal_as_text_and_as_lines_of_json(server: FakeApi, run: Run) -> None:
-    server.on(f"GET /v1/runs/{RUN_ID}/journal", {"data": every_kind(), "next": None})
+    server.on(f"GET /v1/runs/{RUN_ID}/journal", {"data": EVERY_KIND, "next": None})
     assert (await run("runs", "journal", RUN_ID)).out == GOLDEN
     as_json = await run("runs", "journal", RUN_ID, "--json")
     assert [json.loads(line)["seq"] for line in as_json.out.splitlines()] == list(range(24))
@@ -209,7 +209,7 @@ async def test_following_a_journal_until_its_end(
     server: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rewind._cli_runs.FOLLOW_POLL_S", 0.001)
-    entries = every_kind()
+    entries = EVERY_KIND
     server.on(
         f"GET /v1/runs/{RUN_ID}/journal",
         {"data": entries[:5], "next": None},

@@ -6,7 +6,7 @@ import pytest
 from rewind._style import Style, clip
 from rewind.journal_text import JournalText, relative_time, size_text, took_text
 
-from tests.sdk_python.journals import entry, every_kind, value
+from tests.sdk_python.journals import EVERY_KIND, entry, value
 
 GOLDEN = """\
   seq      time   line  what happened
@@ -45,17 +45,17 @@ def printed(entries: list[dict[str, object]], style: Style) -> str:
 
 
 def test_every_kind_of_entry() -> None:
-    assert printed(every_kind(), Style(width=120)) == GOLDEN
+    assert printed(EVERY_KIND, Style(width=120)) == GOLDEN
 
 
 def test_colour_changes_no_text() -> None:
-    coloured = printed(every_kind(), Style(color=True, width=120))
+    coloured = printed(EVERY_KIND, Style(color=True, width=120))
     assert "\x1b[32m" in coloured
     assert re.sub("\x1b\\[[0-9;]*m", "", coloured) == GOLDEN
 
 
 def test_a_stream_without_utf8() -> None:
-    text = printed(every_kind(), Style(width=120, unicode=False))
+    text = printed(EVERY_KIND, Style(width=120, unicode=False))
     assert text.isascii()
     assert "    1    0.000s     L5  > github.list_issues #1" in text
 
