@@ -5,6 +5,7 @@ Exit codes: 0 ok, 1 failed, 2 wrong usage or settings, 3 refused, 4 a service is
 
 import argparse
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -137,9 +138,13 @@ def _summary(server: dev.DevServer, data: Path) -> str:
 
 
 def _serve(_: argparse.Namespace) -> int:
-    # Imported here: the web framework takes a second to load, and no other verb needs it.
+    gc.disable()
+    # Imported here: the web framework takes a second to load, and no other verb needs it. What is imported
+    # stays for ever, so the collector need not look at it, neither now nor later.
     from app import serve
 
+    gc.freeze()
+    gc.enable()
     settings = Settings.from_env(dev.with_dev_services(os.environ, data_dir()))
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

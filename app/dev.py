@@ -202,7 +202,7 @@ def _start(
         database_url = postgres.url()
     asyncio.run(upgrade(database_url))
     if objects is not None:
-        s3_url = objects.wait_ready().url
+        s3_url = objects.url
     addresses = {"database_url": database_url, "s3_url": s3_url}
     env = _child_environment(environ, folder, addresses, listener)
     for name, module, fds in (
@@ -212,6 +212,8 @@ def _start(
         argv = [sys.executable, "-m", *module]
         supervisor.add(name, Program(argv, env=env, log_path=folder.log(name), pass_fds=fds).start())
     folder.write_services(addresses, supervisor.pids())
+    if objects is not None:
+        objects.wait_ready()
     return addresses
 
 
@@ -263,30 +265,35 @@ def _port(listener: socket.socket) -> int:
 
 
 def _wait_ready(supervisor: Supervisor, port: int) -> None:
+    answer = (0, "no answer")
+
     def ready() -> bool:
+        nonlocal answer
         supervisor.check()
-        return _ask(port, "/readyz") == 200
+        answer = _ask(port, "/readyz")
+        return answer[0] == 200
 
     if not wait_until(ready, timeout_s=READY_TIMEOUT_S, every_s=READY_POLL_S):
-        raise ServiceFailed(f"serve was not ready after {READY_TIMEOUT_S:.0f} s: see its log")
+        raise ServiceFailed(f"not ready after {READY_TIMEOUT_S:.0f} s: {answer[1]}")
 
 
 def _working_key(folder: DevFolder, database_url: str, port: int) -> tuple[str, str]:
     """Return the key of an earlier start while the database still knows it, else a new one."""
     kept = folder.key()
-    if kept is None or _ask(port, "/v1/toolsets?limit=1", api_key=kept[1]) == 401:
+    if kept is None or _ask(port, "/v1/toolsets?limit=1", api_key=kept[1])[0] == 401:
         kept = asyncio.run(new_organization(database_url, ORGANIZATION))
         folder.keep_key(*kept)
     return kept
 
 
-def _ask(port: int, path: str, *, api_key: str = "") -> int:
-    """Return the status of a GET, 0 when nobody answered."""
+def _ask(port: int, path: str, *, api_key: str = "") -> tuple[int, str]:
+    """Return status and body of a GET; status 0 when nobody answered."""
     connection = http.client.HTTPConnection(HOST, port, timeout=ASK_TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {api_key}"} if api_key else {})
-        return connection.getresponse().status
-    except (OSError, http.client.HTTPException):
-        return 0
+        response = connection.getresponse()
+        return response.status, response.read().decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        return 0, f"no answer ({error})"
     finally:
         connection.close()

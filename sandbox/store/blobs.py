@@ -10,10 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
 from sandbox.config import S3Location
 from sandbox.journal.errors import PlatformFault, Unavailable
 from sandbox.journal.ids import NamespaceId, Sha256
@@ -93,12 +89,20 @@ class BlobStore:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._attempt, work)
 
     def _attempt(self, work: Callable[["S3Client"], T]) -> T:
+        # boto3 is loaded by the first call, in its thread: it takes 0.3 s of every start, and most runs never
+        # have a value that big.
+        from botocore.exceptions import BotoCoreError, ClientError
+
         try:
             return work(self._connect())
         except (BotoCoreError, ClientError) as error:
             raise Unavailable(f"the object store failed: {error}") from error
 
     def _connect(self) -> "S3Client":
+        # See _attempt.
+        import boto3
+        from botocore.config import Config
+
         with self._making_client:
             if self._client is None:
                 where = self._location
@@ -125,6 +129,9 @@ def _key(namespace: NamespaceId, sha256: Sha256) -> str:
 
 def _unless_absent(ask: Callable[[], T]) -> T | None:
     """Return the answer, or None when S3 says that there is no such object or bucket."""
+    # See BlobStore._attempt.
+    from botocore.exceptions import ClientError
+
     try:
         return ask()
     except ClientError as error:

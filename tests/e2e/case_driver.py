@@ -13,9 +13,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import rewind
+
 from tests.e2e.stack import Stack, eventually
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "scripts"
@@ -107,7 +108,7 @@ class Player:
         self._workers: list[Any] = []
         self._early: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
-    async def __aenter__(self) -> "Player":
+    async def __aenter__(self) -> Self:
         for case in self.cases:
             tools = [self._tool(name, case) for name in case.tools["tools"]]
             await self.client.toolsets.register(case.toolset, tools=tools)
@@ -170,7 +171,7 @@ class Player:
 
     async def _step(self, world: World) -> bool:
         """Let the next thing happen if nothing else can; True at the end of the run."""
-        row = await self.stack.database.fetchrow(STATE_SQL, world.run)
+        row = await self.stack.row(STATE_SQL, world.run)
         if row["status"] != 0:
             return True
         if row["delivered"] < row["last_event"] or row["unclaimed"] or row["calls"] != len(world.held):
@@ -199,7 +200,7 @@ class Player:
         return False
 
     async def _settled(self, world: World, call: int) -> bool:
-        row = await self.stack.database.fetchrow(
+        row = await self.stack.row(
             "select 1 from pending where run_id = $1 and kind = 0 and n = $2", world.run, call
         )
         return row is None
@@ -236,4 +237,4 @@ def check(world: World, run: rewind.Run, entries: list[dict[str, Any]]) -> None:
     ]
     assert logs == expected["logs"], case.name
     assert [entry["seq"] for entry in entries] == list(range(len(entries))), case.name
-    assert dict(world.executed) == {call: 1 for call in range(1, len(calls) + 1)}, case.name
+    assert dict(world.executed) == dict.fromkeys(range(1, len(calls) + 1), 1), case.name

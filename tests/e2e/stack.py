@@ -4,6 +4,7 @@ Nothing is replaced: the processes are those of the product, killed and restarte
 """
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -115,6 +116,7 @@ class Stack:
         self.serve: Process
         self.workers: list[Process] = []
         self.database: asyncpg.Connection
+        self._turn = asyncio.Lock()
         self.api_key = ""
         self.organization = ""
 
@@ -143,7 +145,7 @@ class Stack:
             text=True,
             check=True,
         )
-        answer = __import__("json").loads(created.stdout)
+        answer = json.loads(created.stdout)
         self.api_key = answer["api_key"]
         self.organization = answer["organization"]
         self.start_serve()
@@ -179,10 +181,32 @@ class Stack:
 
     async def owner_of(self, run: str) -> Process | None:
         """The worker process that owns the run now."""
-        pid = await self.database.fetchval(
+        row = await self.row(
             "select w.pid from runs r join workers w on w.worker_id = r.owner where r.run_id = $1", run
         )
-        return next((worker for worker in self.workers if worker.pid == pid), None)
+        return next((worker for worker in self.workers if row is not None and worker.pid == row["pid"]), None)
+
+    async def row(self, sql: str, *values: object) -> Any:
+        """One row of the database, looked at past a restart of Postgres."""
+        return (await self.rows(sql, *values) or [None])[0]
+
+    async def rows(self, sql: str, *values: object) -> list[Any]:
+        while True:
+            try:
+                async with self._turn:
+                    return list(await self.database.fetch(sql, *values))
+            except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
+                await self.reconnect()
+
+    async def reconnect(self) -> None:
+        async def connected() -> asyncpg.Connection | None:
+            try:
+                return await connect(self.database_url)
+            except (asyncpg.PostgresError, OSError):
+                return None
+
+        self.database.terminate()
+        self.database = await eventually(connected, what="a connection to Postgres")
 
     async def kill_worker(self, worker: Process) -> None:
         """kill -9, and another one starts in its place."""
@@ -191,13 +215,11 @@ class Stack:
         self.start_worker()
 
     async def advance(self, ms: int) -> None:
-        await self.database.execute("update clock set offset_ms = offset_ms + $1", ms)
+        await self.row("update clock set offset_ms = offset_ms + $1 returning offset_ms", ms)
 
     async def now(self) -> int:
-        return int(await self.database.fetchval("select now_ms()"))
+        return int((await self.row("select now_ms() as now"))["now"])
 
     def logs(self) -> str:
-        parts = []
-        for log in sorted(self.folder.glob("*.log")):
-            parts.append(f"--- {log.name}\n{log.read_text()[-4000:]}")
-        return "\n".join(parts)
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"--- {log.name}\n{log.read_text()[-4000:]}" for log in logs)
