@@ -12,7 +12,7 @@ from app.config import Settings
 from app.main import build_services, create_app
 from app.scheduler.loop import run_scheduler
 from app.tasks.claims import Claims
-from sandbox.epochs.registry import served_epochs
+from sandbox.epochs.registry import CURRENT
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.hints import HintBus
@@ -52,7 +52,7 @@ async def run(settings: Settings) -> None:
         requests=RequestDesk(store.pool, hints),
         wakeups=Wakeups(hints),
         blobs=blobs,
-        epoch=max(served_epochs()),
+        epoch=CURRENT,
         stop=stop,
     )
     server = _Server(

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -88,17 +88,30 @@ class Runs:
                 same = known["request_sha256"] == request_sha256
                 return await self._replay(namespace.id, RunId(known["object_id"]), same=same)
         ttl_ms = _checked(body)
+        request = await self._request(principal, namespace, body, ttl_ms)
+        verdict = await self.store.start_run(
+            replace(request, idempotency_key=key, request_sha256=request_sha256)
+        )
+        if verdict.outcome is not StartOutcome.STARTED:
+            return await self._replay(
+                namespace.id, verdict.run, same=verdict.outcome is StartOutcome.REPLAYED
+            )
+        return Started(await self.record(namespace.id, request.run), replayed=False)
+
+    async def _request(
+        self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int
+    ) -> StartRun:
+        """Fix everything that the run will depend on: script, toolset version, input, seed, deadline."""
         assert body.script is not None  # _checked
-        digest = await self._scripts.ensure(namespace.id, body.script)
+        script = await self._scripts.ensure(namespace.id, body.script)
         toolset = None
         if body.toolset is not None:
             toolset = await self._toolsets.resolve(principal.organization, body.toolset)
         taken = await self.values.take(namespace.id, body.input, "input")
         now = await self.store.now()
-        run = RunId(new_id(now))
         started = RunStarted(
             input=taken,
-            script=digest,
+            script=script,
             toolset=None if toolset is None else toolset.text,
             seed=secrets.token_hex(16),
             epoch=self._epoch,
@@ -107,31 +120,22 @@ class Runs:
             limits=Limits(),
             started_by=principal.actor,
         )
-        verdict = await self.store.start_run(
-            StartRun(
-                namespace=namespace.id,
-                organization=principal.organization,
-                run=run,
-                body=encode_body(started),
-                epoch=self._epoch,
-                time=now,
-                ttl_ms=ttl_ms,
-                script=digest,
-                toolset=None if toolset is None else toolset.name,
-                toolset_digest=None if toolset is None else toolset.digest,
-                workflow=None,
-                labels=body.labels,
-                created_by=(principal.actor.kind, principal.actor.id),
-                route=ROUTE,
-                idempotency_key=key,
-                request_sha256=request_sha256,
-            )
+        return StartRun(
+            namespace=namespace.id,
+            organization=principal.organization,
+            run=RunId(new_id(now)),
+            body=encode_body(started),
+            epoch=self._epoch,
+            time=now,
+            ttl_ms=ttl_ms,
+            script=script,
+            toolset=None if toolset is None else toolset.name,
+            toolset_digest=None if toolset is None else toolset.digest,
+            workflow=None,
+            labels=body.labels,
+            created_by=(principal.actor.kind, principal.actor.id),
+            route=ROUTE,
         )
-        if verdict.outcome is not StartOutcome.STARTED:
-            return await self._replay(
-                namespace.id, verdict.run, same=verdict.outcome is StartOutcome.REPLAYED
-            )
-        return Started(await self.record(namespace.id, run), replayed=False)
 
     async def _replay(self, namespace: NamespaceId, run: RunId, *, same: bool) -> Started:
         if not same:

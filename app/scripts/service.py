@@ -81,5 +81,10 @@ def _refused(diagnostics: list[dict[str, Json]]) -> ScriptRefused:
     return ScriptRefused(
         f"The script was refused: {first.get('message', 'it cannot be run')}{where}",
         errors=errors,
-        extra={"diagnostics": list(diagnostics)},
+        extra={
+            "diagnostics": [
+                {name: value for name, value in found.items() if name != "hint" or value is not None}
+                for found in diagnostics
+            ]
+        },
     )
