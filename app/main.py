@@ -122,9 +122,10 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
+    # Routes are tried in order: those of every step come first.
+    app.router.routes[:0] = task_routes
     for router in (runs_router, toolsets_router, tenants_router):
         app.router.routes.extend(router.routes)
-    app.router.routes.extend(task_routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {
         ApiError: _answer,
