@@ -23,7 +23,8 @@ from rewind._style import clip, without_escapes
 from rewind._types import Entry, Run
 from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
 
-START_WAIT_MS_MAX = 60_000
+FIRST_WAIT_MS = 1_000
+"""The start itself waits only so long, so that the run's id is known while it is waited for."""
 FOLLOW_POLL_S = 0.5
 OUTPUT_LINE_CHARS = 100
 _END_ENTRIES = frozenset({"complete_run", "fail_run", "cancel_run", "run_aborted"})
@@ -82,20 +83,23 @@ def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) ->
     options: dict[str, Any] = {}
     if arguments.idempotency_key:
         options["idempotency_key"] = arguments.idempotency_key
-    began = time.monotonic()
     run = client.runs.start(
         script=read_file(arguments.file),
         toolset=arguments.toolset,
         input=value,
-        wait=min(START_WAIT_MS_MAX, round(arguments.wait * 1000)),
+        wait=min(FIRST_WAIT_MS, round(arguments.wait * 1000)),
         until=arguments.until,
         ttl=arguments.ttl,
         labels=labels_argument(arguments.label) or None,
         **options,
     )
-    left = arguments.wait - (time.monotonic() - began)
-    if run.status == "active" and left > 0 and arguments.wait * 1000 > START_WAIT_MS_MAX:
-        run = client.runs.wait(run.id, timeout_s=left, until=arguments.until)
+    left = arguments.wait - FIRST_WAIT_MS / 1000
+    if run.status == "active" and left > 0:
+        try:
+            run = client.runs.wait(run.id, timeout_s=left, until=arguments.until)
+        except KeyboardInterrupt:
+            console.note(f"\nThe run goes on: rewind runs get {run.id} --wait 30s")
+            raise
     return _show(run, console)
 
 

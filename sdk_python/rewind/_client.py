@@ -70,7 +70,11 @@ class AsyncRewind:
         linger_ms: int = 0,
         drain_s: float = 30.0,
     ) -> Worker:
-        """Serve host tools: `await client.worker(...)` until cancelled, or `async with client.worker(...):`."""
+        """Serve host tools: `await client.worker(...)` until cancelled, or `async with client.worker(...):`.
+
+        It takes calls of the tools in `tools`, of `toolset` (absent: of any) and of `namespace` (absent: the
+        client's own; without one all that the credential reaches). `max_slots` calls run at the same time.
+        """
         return Worker(
             self._core,
             tools=tools,

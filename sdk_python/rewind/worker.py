@@ -11,6 +11,7 @@ the task is settled; slots are held by running tools and by claims under way, ne
 import asyncio
 import contextlib
 import logging
+import signal
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,8 @@ EXPRESS_DELAY_S = 0.001
 """How long an outcome waits for a lane that claims too, while all of them are under way."""
 BACKOFF_STEP_MAX = 4
 """Back-off grows to this step (at most 1.6 s): a server that comes back is found soon."""
+PAUSE_S_MAX = 5.0
+"""Whatever Retry-After says: outcomes wait, and leases run."""
 EMPTY_ANSWER_PAUSE_S = 0.05
 """Pause after a claim that was answered before its time with nothing, as by a server that is leaving."""
 _CULPRIT_STATUSES = frozenset({400, 413, 422})
@@ -123,6 +126,18 @@ class Worker:
         finally:
             await self._finish([*lanes, stop], beat)
             self._finished.set()
+
+    async def run_until_signal(self) -> None:
+        """Like `run`, and stop in order at SIGTERM or SIGINT; for a process that does nothing else."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        for number in numbers:
+            loop.add_signal_handler(number, self._stop.set)
+        try:
+            await self.run()
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
 
     async def __aenter__(self) -> Self:
         """Start in the background; a refusal by the server is raised when the block is left."""
@@ -292,7 +307,7 @@ class Worker:
         self._failures += 1
         if self._failures == 1:
             logger.warning("%s: %s; trying again", self._core.config.address.url, error)
-        await asyncio.sleep(delay_s(min(self._failures, BACKOFF_STEP_MAX), error))
+        await asyncio.sleep(min(PAUSE_S_MAX, delay_s(min(self._failures, BACKOFF_STEP_MAX), error)))
 
     # -- tasks
 

@@ -78,11 +78,22 @@ async def test_running_a_file(server: FakeApi, run: Run, tmp_path: Path) -> None
         "script": "export default () => 1",
         "toolset": "t",
         "input": {"n": 1},
-        "wait": 30_000,
+        "wait": 1_000,
         "until": "ended",
         "labels": {"a": "b"},
         "namespace": "default",
     }
+
+
+async def test_a_longer_run_is_waited_for_by_its_id(server: FakeApi, run: Run) -> None:
+    server.on("POST /v1/runs", Reply(201, run_json(status="active", output=None, ended_at=None)))
+    server.on(f"GET /v1/runs/{RUN_ID}", run_json())
+    result = await run("run", "-", stdin="…")
+    assert result.out.endswith('{"greeting":"Hello Ada"}\n')
+    assert "wait=29000" in server.requests[1].target
+    at_once = await run("run", "-", "--wait", "0", stdin="…")
+    assert at_once.out.startswith(f"run {RUN_ID}  active\n  running\n")
+    assert len(server.requests) == 3
 
 
 async def test_a_run_that_fails_shows_its_frame(server: FakeApi, run: Run, tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The worker when things go wrong: stops, lost messages, crashes, refusals."""
 
 import asyncio
+import os
 import random
+import signal
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
 import rewind
-from rewind import AsyncRewind, ToolContext, ToolError, tool
+from rewind import AsyncRewind, Rewind, ToolContext, ToolError, tool
 
 from tests.sdk_python.fake_tasks import FakeTasks, Fault
 from tests.sdk_python.http_server import Request
@@ -68,6 +71,44 @@ async def test_a_tool_that_does_not_stop_is_left_to_its_lease(tasks: FakeTasks, 
     async with worker:
         await tasks.until(lambda: worker.counters.executed == 1 or tasks.offers[0].claim_id is not None)
     assert tasks.offers[0].outcome is None
+
+
+async def test_a_signal_to_the_process_drains_the_worker(tasks: FakeTasks, client: AsyncRewind) -> None:
+    started, gate = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        started.set()
+        await gate.wait()
+        return "done"
+
+    await tasks.offer("slow")
+    serving = asyncio.create_task(client.worker(tools=[slow]).run_until_signal())
+    await started.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await tasks.until(lambda: any(claim["wait"] == 0 for claim in tasks.claims))
+    gate.set()
+    await serving
+    assert tasks.offers[0].outcome == ("complete", "done")
+
+
+async def test_a_blocking_worker(tasks: FakeTasks) -> None:
+    @tool
+    def double(n: int) -> int:
+        return 2 * n
+
+    await tasks.offer("double", {"n": 21})
+    done = threading.Event()
+
+    def serve() -> None:
+        with Rewind(api_key="rwk_test", base_url=tasks.url) as client, client.worker(tools=[double]):
+            assert done.wait(20)
+
+    serving = asyncio.create_task(asyncio.to_thread(serve))
+    await tasks.settled(1)
+    done.set()
+    await serving
+    assert tasks.offers[0].outcome == ("complete", 42)
 
 
 async def test_a_refused_first_claim_is_raised(tasks: FakeTasks, client: AsyncRewind) -> None:
