@@ -91,12 +91,14 @@ class Claims:
                         await asyncio.sleep(linger_s)
                     # What a worker leased in its append came with a hint; else look at what is on offer.
                     if not (tasks := watch.take()):
+                        watch.offers.clear()
                         tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
                         self._note(wanted, dry=len(tasks) < body.max)
                     if tasks and waited and await gone():
                         await self._give_back(wanted, tasks)
                         tasks = []
                         break
+                    tasks += watch.take()  # those that came meanwhile are answered too
                     left = ends - loop.time()
                     if tasks or left <= 0 or self._stop.is_set() or (waited and await gone()):
                         break

@@ -1,17 +1,24 @@
 """Leases that a worker gave to a claim which was being answered at that moment: given back, never waited for.
 
-The hint of such a lease arrives after the claim has left; when the hint is lost too, the sweep finds the
-row. Without this a call that nobody has started would count as begun until its lease runs out.
+The hint of such a lease arrives after the claim has left, and the call is on offer again at once; when the
+hint is lost too, the sweep finds the row. Without this a call that nobody has started would count as begun
+until its lease runs out.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 
+from sandbox.journal.errors import Unavailable
 from sandbox.store.interface import Task
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.tasks import TaskKey
 
-REMEMBERED_S = 30.0
+logger = logging.getLogger(__name__)
+
+REMEMBERED_S = 5.0
+"""A worker takes a claim for parked at most FRESH_S after its last word; the rest is for a slow commit."""
 CLAIMS_MAX = 50_000
 
 
@@ -20,8 +27,9 @@ class Strays:
         self._store = store
         self._clock = clock
         self._closed: dict[str, tuple[float, frozenset[TaskKey]]] = {}
-        self._hinted: set[TaskKey] = set()
+        self._hinted: dict[TaskKey, Callable[[], None]] = {}
         self._waiting: set[str] = set()
+        self._giving_back: asyncio.Task[None] | None = None
 
     def opened(self, claim_id: str) -> None:
         """The claim waits here (again): what it is leased is its own."""
@@ -38,25 +46,41 @@ class Strays:
             self._closed.pop(next(iter(self._closed)))
         self._closed[claim_id] = (self._clock(), keys)
 
-    def on_hint(self, task: Task) -> None:
-        self._hinted.add(key_of(task))
+    def on_hint(self, claim_id: str, task: Task, offer: Callable[[], None]) -> None:
+        """A call was leased to a claim that does not wait here: give it back at once, and `offer` it."""
+        key = key_of(task)
+        if key in self._closed.get(claim_id, (0, frozenset()))[1]:
+            return  # the claim found it by looking, before the hint came, and was answered with it
+        self._hinted[key] = offer
+        if self._giving_back is None:
+            self._giving_back = asyncio.create_task(self._give_back_hinted(), name="strays")
+
+    async def _give_back_hinted(self) -> None:
+        """Together, what has gathered; while one statement runs the next batch gathers."""
+        try:
+            while self._hinted:
+                hinted, self._hinted = self._hinted, {}
+                await self._store.release_tasks(list(hinted), [None] * len(hinted))
+                for offer in hinted.values():
+                    offer()
+        except Unavailable as error:
+            logger.warning("strays are left to the sweep: %s", error)
+        finally:
+            self._giving_back = None
 
     async def sweep(self) -> None:
-        """Release the strays of recent claims. Errors: Unavailable."""
+        """Release the strays of recent claims whose hints were lost. Errors: Unavailable."""
         oldest = self._clock() - REMEMBERED_S
         self._closed = {claim: entry for claim, entry in self._closed.items() if entry[0] >= oldest}
-        # A hint may come late for a task that the claim found by looking and was answered with.
-        answered = frozenset[TaskKey]().union(*(keys for _, keys in self._closed.values()))
-        strays, self._hinted = self._hinted - answered, set()
-        if self._closed:
-            strays |= {
-                key
-                for claim, key in await self._store.leased_to(list(self._closed))
-                if claim in self._closed and claim not in self._waiting and key not in self._closed[claim][1]
-            }
+        if not self._closed:
+            return
+        strays = [
+            key
+            for claim, key in await self._store.leased_to(list(self._closed))
+            if claim in self._closed and claim not in self._waiting and key not in self._closed[claim][1]
+        ]
         if strays:
-            keys = list(strays)
-            await self._store.release_tasks(keys, [None] * len(keys))
+            await self._store.release_tasks(strays, [None] * len(strays))
 
 
 def key_of(task: Task) -> TaskKey:

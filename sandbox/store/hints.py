@@ -1,7 +1,10 @@
 """Hints between processes of one host: who should look, never what is true.
 
-A hint is one datagram on a Unix socket, lost without harm: whoever waits looks again after at most
-POLL_MAX_S. Every process binds `<role>-<id>.sock` in one folder; sending to a role goes to all its sockets.
+A hint travels by Unix datagrams, lost without harm: whoever waits looks again after at most POLL_MAX_S. Every
+process binds `<role>-<id>.sock` in one folder; sending to a role goes to all its sockets.
+
+Linux queues only ten datagrams for a receiver (net.unix.max_dgram_qlen), so what one turn of the event loop has
+to say to an address goes in one datagram, a JSON array, and waits a little when the receiver is behind.
 """
 
 import asyncio
@@ -10,7 +13,9 @@ import logging
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,10 @@ POLL_MAX_S = 1.0
 DATAGRAM_MAX = 64 * 1024
 BUFFER_BYTES = 4 * 1024 * 1024
 PEERS_FRESH_S = 0.5
+RETRY_S = 0.001
+"""Pause before a datagram is sent again for which the receiver had no room."""
+QUEUE_MAX = 10_000
+"""Hints that wait for one receiver; the others are dropped, it looks by itself."""
 
 Message = dict[str, Any]
 
@@ -34,6 +43,8 @@ class HintBus:
         self.address = f"{role}-{name or secrets.token_hex(6)}.sock"
         self._socket: socket.socket | None = None
         self._handlers: list[Callable[[Message], None]] = []
+        self._outgoing: dict[str, deque[bytes]] = {}
+        self._flush_at: asyncio.Handle | None = None
         self._peers: dict[str, list[str]] = {}
         self._peers_at: dict[str, float] = {}
 
@@ -52,6 +63,9 @@ class HintBus:
 
     def close(self) -> None:
         if self._socket is not None:
+            self._flush()
+            if self._flush_at is not None:
+                self._flush_at.cancel()
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
@@ -65,23 +79,55 @@ class HintBus:
         """To every process of the role."""
         data = orjson.dumps(message)
         for address in self._addresses(role):
-            self._send(address, data)
+            self._put(address, data)
 
     def send_to(self, address: str, message: Message) -> None:
-        self._send(address, orjson.dumps(message))
+        self._put(address, orjson.dumps(message))
 
-    def _send(self, address: str, data: bytes) -> None:
-        if self._socket is None or len(data) > DATAGRAM_MAX:
+    def _put(self, address: str, data: bytes) -> None:
+        if self._socket is None or len(data) + 2 > DATAGRAM_MAX:
             return
+        queue = self._outgoing.setdefault(address, deque())
+        if len(queue) >= QUEUE_MAX:
+            logger.debug("a hint to %s is dropped: too many wait for it", address)
+            return
+        queue.append(data)
+        if self._flush_at is None:
+            self._flush_at = asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        behind = {}
+        for address, queue in self._outgoing.items():
+            while queue:
+                count, size = 0, 1
+                while count < len(queue) and size + len(queue[count]) + 1 <= DATAGRAM_MAX:
+                    size += len(queue[count]) + 1
+                    count += 1
+                datagram = b"[" + b",".join(islice(queue, count)) + b"]"
+                if not self._send(address, datagram):
+                    behind[address] = queue
+                    break
+                for _ in range(count):
+                    queue.popleft()
+        self._outgoing = behind
+        if behind:
+            self._flush_at = asyncio.get_running_loop().call_later(RETRY_S, self._flush)
+
+    def _send(self, address: str, datagram: bytes) -> bool:
+        """False: the receiver has no room now."""
+        if self._socket is None:
+            return True
         try:
-            self._socket.sendto(data, str(self._folder / address))
+            self._socket.sendto(datagram, str(self._folder / address))
         except (ConnectionRefusedError, FileNotFoundError):
             # The process was killed and its socket file is left: nobody binds that name again.
             with contextlib.suppress(FileNotFoundError):
                 (self._folder / address).unlink()
             self._peers_at.clear()
         except BlockingIOError:
-            logger.debug("a hint to %s is dropped: its queue is full", address)
+            return False
+        return True
 
     def _addresses(self, role: str) -> list[str]:
         now = time.monotonic()
@@ -101,9 +147,10 @@ class HintBus:
             except BlockingIOError:
                 return
             try:
-                message = orjson.loads(data)
+                messages = orjson.loads(data)
             except orjson.JSONDecodeError:
                 logger.warning("a hint that is no JSON is ignored")
                 continue
-            for handler in self._handlers:
-                handler(message)
+            for message in messages:
+                for handler in self._handlers:
+                    handler(message)

@@ -35,6 +35,8 @@ def leased_message(facts: RunFacts, claim_id: str, draft: CommandDraft, begun_at
     return {
         "k": "leased",
         "claim": claim_id,
+        "organization": facts.organization,
+        "toolset": facts.toolset,
         "namespace": facts.namespace,
         "namespace_name": facts.namespace_name,
         "run": facts.run,

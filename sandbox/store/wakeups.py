@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from sandbox.journal.ids import RunId
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message
@@ -17,6 +18,11 @@ from sandbox.store.leases import leased_task, park_message, unpark_message
 
 ANNOUNCE_S = 0.8
 """How often a parked claim is named to the workers."""
+UNSEEN_MAX = 1_000
+"""Offers remembered for an organization while no claim is free to look; more are found by looking."""
+
+Offer = tuple[str, str | None, str]
+"""(namespace, toolset, tool) of a call that is on offer."""
 
 
 class Watch:
@@ -44,6 +50,8 @@ class ParkedWatch(Watch):
     def __init__(self, announce: Callable[[], None]) -> None:
         super().__init__()
         self.tasks: list[Task] = []
+        self.offers: set[Offer] = set()
+        """Calls on offer that this claim was woken for and has not looked at yet."""
         self._announce = announce
         self._announced_at = time.monotonic()
         announce()
@@ -65,10 +73,12 @@ class Wakeups:
     def __init__(self, hints: HintBus) -> None:
         self._hints = hints
         self._parked: dict[str, ParkedWatch] = {}
-        self.on_stray: Callable[[Task], None] | None = None
-        """Called with a task that was leased to a claim which does not wait here any more."""
+        self.on_stray: Callable[[str, Task, Callable[[], None]], None] | None = None
+        """Called with a claim that does not wait here any more, a task that was leased to it, and what wakes
+        another claim once the task is on offer again."""
         self._runs: dict[str, list[Watch]] = defaultdict(list)
-        self._tasks: dict[str, list[tuple[TaskFilter, Watch]]] = defaultdict(list)
+        self._tasks: dict[str, list[tuple[TaskFilter, ParkedWatch]]] = defaultdict(list)
+        self._unseen: dict[str, set[Offer]] = defaultdict(set)
         hints.on_message(self._on_hint)
 
     @contextlib.contextmanager
@@ -84,24 +94,17 @@ class Wakeups:
                 del self._runs[run]
 
     @contextlib.contextmanager
-    def watch_tasks(self, wanted: TaskFilter) -> Iterator[Watch]:
-        """Woken when a call that the filter lets through was offered: one waiter for each call."""
-        pair = (wanted, Watch())
-        self._tasks[wanted.organization].append(pair)
-        try:
-            yield pair[1]
-        finally:
-            self._tasks[wanted.organization].remove(pair)
-            if not self._tasks[wanted.organization]:
-                del self._tasks[wanted.organization]
-
-    @contextlib.contextmanager
     def park(self, wanted: TaskFilter, claim_id: str, slots: int) -> Iterator[ParkedWatch]:
         """Wait as a claim that workers know of: a new call may be leased to it as it is recorded."""
         watch = ParkedWatch(
             lambda: self._hints.send("worker", park_message(claim_id, wanted, slots, self._hints.address))
         )
         self._parked[claim_id] = watch
+        unseen = self._unseen.get(wanted.organization, set())
+        for offer in [offer for offer in unseen if _takes(wanted, offer)]:
+            unseen.discard(offer)
+            watch.offers.add(offer)
+            watch.wake()
         self._tasks[wanted.organization].append((wanted, watch))
         try:
             yield watch
@@ -109,6 +112,8 @@ class Wakeups:
             del self._parked[claim_id]
             self._hints.send("worker", unpark_message(claim_id, wanted))
             self._tasks[wanted.organization].remove((wanted, watch))
+            for offer in watch.offers:  # answered with other calls, without a look at these
+                self.wake_task(wanted.organization, *offer)
             if not self._tasks[wanted.organization]:
                 del self._tasks[wanted.organization]
 
@@ -117,15 +122,16 @@ class Wakeups:
             watch.wake()
 
     def wake_task(self, organization: str, namespace: str, toolset: str | None, tool: str) -> None:
+        """One waiter looks at each offered call; with none free, the next one that comes does."""
+        offer = (namespace, toolset, tool)
         for wanted, watch in self._tasks.get(organization, ()):
-            if (
-                not watch.woken
-                and wanted.namespace in {None, namespace}
-                and wanted.toolset in {None, toolset}
-                and (wanted.tools is None or tool in wanted.tools)
-            ):
+            if not watch.woken and _takes(wanted, offer):
+                watch.offers.add(offer)
                 watch.wake()
                 return
+        unseen = self._unseen[organization]
+        if len(unseen) < UNSEEN_MAX:
+            unseen.add(offer)
 
     def _on_leased(self, message: Message) -> None:
         watch = self._parked.get(message["claim"])
@@ -134,7 +140,11 @@ class Wakeups:
                 watch.tasks.append(leased_task(message))
             watch.wake()
         elif self.on_stray is not None and message["body"] is not None:
-            self.on_stray(leased_task(message))
+            task = leased_task(message)
+            offer = partial(
+                self.wake_task, message["organization"], task.namespace, message["toolset"], task.tool
+            )
+            self.on_stray(message["claim"], task, offer)
 
     def _on_hint(self, message: Message) -> None:
         kind = message.get("k")
@@ -146,3 +156,12 @@ class Wakeups:
         elif kind == "tasks":
             for tool in message["tools"]:
                 self.wake_task(message["organization"], message["namespace"], message["toolset"], tool)
+
+
+def _takes(wanted: TaskFilter, offer: Offer) -> bool:
+    namespace, toolset, tool = offer
+    return (
+        wanted.namespace in {None, namespace}
+        and wanted.toolset in {None, toolset}
+        and (wanted.tools is None or tool in wanted.tools)
+    )

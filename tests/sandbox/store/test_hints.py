@@ -11,6 +11,7 @@ from sandbox.store.wakeups import Wakeups
 from tests.fixtures.turns import until
 
 ORGANIZATION = OrganizationId("o")
+OFFER = {"k": "tasks", "organization": "o", "namespace": "n", "toolset": "tools", "tools": ["a"]}
 
 
 def bus(folder: Path, role: str, inbox: list[dict[str, Any]]) -> HintBus:
@@ -42,7 +43,7 @@ async def test_the_socket_of_a_killed_process_is_removed(tmp_path: Path) -> None
     asyncio.get_running_loop().remove_reader(dead._socket.fileno())
     dead._socket.close()  # as kill -9 leaves it: the file stays
     sender.send("worker", {"k": "ready"})
-    assert not (tmp_path / dead.address).exists()
+    await until(lambda: not (tmp_path / dead.address).exists())
     sender.close()
 
 
@@ -56,6 +57,18 @@ async def test_a_hint_that_is_too_long_is_not_sent(tmp_path: Path) -> None:
     made.close()
 
 
+async def test_a_burst_arrives_whole_and_in_order(tmp_path: Path) -> None:
+    inbox: list[Any] = []
+    sender, receiver = bus(tmp_path, "worker", []), bus(tmp_path, "api", inbox)
+    sent = [{"k": "leased", "n": n, "body": "x" * 20_000} for n in range(100)]
+    for message in sent:
+        sender.send_to(receiver.address, message)
+    await until(lambda: len(inbox) == len(sent))
+    assert inbox == sent
+    for made in (sender, receiver):
+        made.close()
+
+
 async def test_wakeups_are_for_the_run_and_for_one_waiter_per_call(tmp_path: Path) -> None:
     receiver = HintBus(tmp_path, "api")
     wakeups = Wakeups(receiver)
@@ -65,20 +78,40 @@ async def test_wakeups_are_for_the_run_and_for_one_waiter_per_call(tmp_path: Pat
     with (
         wakeups.watch_run(RunId("r")) as run,
         wakeups.watch_run(RunId("s")) as other,
-        wakeups.watch_tasks(narrow) as narrow_watch,
-        wakeups.watch_tasks(everything) as first,
-        wakeups.watch_tasks(everything) as second,
+        wakeups.park(narrow, "c1", 1) as narrow_watch,
+        wakeups.park(everything, "c2", 1) as first,
+        wakeups.park(everything, "c3", 1) as second,
     ):
         receiver.send("api", {"k": "run", "run": "r"})
-        receiver.send(
-            "api",
-            {"k": "tasks", "organization": "o", "namespace": "n", "toolset": "tools", "tools": ["a"]},
-        )
+        receiver.send("api", OFFER)
         await run.wait(5)
         await first.wait(5)
         assert not other.woken
         assert not narrow_watch.woken
         assert not second.woken
+        first.offers.clear()  # it looks
     assert not wakeups._runs
     assert not wakeups._tasks
+    assert not any(wakeups._unseen.values())
+    receiver.close()
+
+
+async def test_an_offer_that_nobody_looked_at_wakes_the_next_claim(tmp_path: Path) -> None:
+    receiver = HintBus(tmp_path, "api")
+    wakeups = Wakeups(receiver)
+    receiver.start()
+    wanted = TaskFilter(ORGANIZATION, NamespaceId("n"), "tools", ("a",))
+    wakeups.wake_task("o", "n", "tools", "a")  # no claim is parked
+    with wakeups.park(wanted, "c1", 1) as first:
+        assert first.woken
+        with wakeups.park(wanted, "c2", 1) as second:
+            assert not second.woken
+    # c1 has left with other tasks, without a look.
+    with wakeups.park(TaskFilter(ORGANIZATION, NamespaceId("n"), "tools", ("b",)), "c3", 1) as stranger:
+        assert not stranger.woken
+    with wakeups.park(wanted, "c4", 1) as third:
+        assert third.woken
+        third.offers.clear()
+    with wakeups.park(wanted, "c5", 1) as fourth:
+        assert not fourth.woken
     receiver.close()
