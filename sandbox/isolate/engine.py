@@ -116,6 +116,7 @@ class Isolate:
         self._text = b""
         self._events = 0
         self._event_began_ns = 0
+        self._stopping = False
         self._heap_hit = False
         self._heap_seen = 0
         self._rejected: dict[int, list[int]] = {}
@@ -180,6 +181,7 @@ class Isolate:
                 used_us = (self.cpu_ns() - self._event_began_ns) // 1_000
                 if used_us < budget_us:
                     continue
+                self._stopping = True
                 self._v8.terminate(self._isolate)
                 self._dll.mr_free_value(self._context, self._results.get())
                 raise StoppedError("cpu", budget_us, max(used_us, budget_us + 1)) from None
@@ -257,6 +259,8 @@ class Isolate:
 
     def _drain(self) -> None:
         self._v8.drain_microtasks(self._isolate)
+        if self._stopping or self._dll.mr_hard_memory_limit_reached(self._context):
+            return  # the event is not over: it was stopped
         self._events += 1
         if self._on_event is not None:
             self._on_event(self._events)
@@ -313,7 +317,7 @@ class Isolate:
                 return
 
     def _near_heap_limit(self, _data: int, current: int, _initial: int) -> int:
-        self._heap_hit = True
+        self._stopping = self._heap_hit = True
         self._heap_seen = current
         self._v8.terminate(self._isolate)
         return current + HEAP_GRACE_BYTES

@@ -3,19 +3,22 @@
 The parent reads it while the child is busy or dead; the child writes plain numbers, never pointers.
 """
 
+import ctypes
 import mmap
 import os
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 _NUMBERS = struct.Struct("<QQQ")
 PAGE_BYTES = 4096
+_MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class Vitals:
-    def __init__(self, page: mmap.mmap) -> None:
-        self._page = page
+    def __init__(self, page: "mmap.mmap | ctypes.Array[ctypes.c_char]") -> None:
+        self._page: Any = page
 
     @classmethod
     def create(cls) -> tuple["Vitals", int]:
@@ -26,9 +29,17 @@ class Vitals:
 
     @classmethod
     def open(cls, descriptor: int) -> "Vitals":
-        vitals = cls(mmap.mmap(descriptor, PAGE_BYTES))
+        """For the child. Maps without Python's mmap, which would keep a copy of the descriptor open."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *(ctypes.c_int,) * 3, ctypes.c_long)
+        address = libc.mmap(
+            None, PAGE_BYTES, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0
+        )
         os.close(descriptor)
-        return vitals
+        if address in {None, _MAP_FAILED}:
+            raise OSError(ctypes.get_errno(), "mmap")
+        return cls((ctypes.c_char * PAGE_BYTES).from_address(address))
 
     def begin(self, events_done: int) -> None:
         """The next event starts now: its number in this delivery, and the process's CPU clock."""
@@ -37,7 +48,7 @@ class Vitals:
         )
 
     def note_out_of_memory(self) -> None:
-        self._page[16] = 1
+        self._page[16:17] = b"\x01"
 
     @property
     def events_done(self) -> int:
@@ -49,7 +60,7 @@ class Vitals:
 
     @property
     def out_of_memory(self) -> bool:
-        return self._page[16] == 1
+        return bytes(self._page[16:17]) == b"\x01"
 
 
 def process_cpu_ns(pid: int) -> int:

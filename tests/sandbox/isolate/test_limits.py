@@ -1,0 +1,222 @@
+"""Limits through the real child: the culprit is known exactly, its neighbours can go on elsewhere."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox.isolate.api import ChildDied, LimitExceeded, RunSetup, SandboxFault, ToolName
+from sandbox.isolate.compiled import Compiled, Import
+from sandbox.isolate.pool import ChildPool, IsolateInChild
+from tests.sandbox.isolate.world import SEED, START_MS, value
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+ECHO = Import("rewind:tools", "echo", "echo", 1, 1)
+LOOP = "async function main() { for (;;) await echo({}); }"
+
+
+async def opened(pool: ChildPool, source: str, *, cpu_ms: int = 200, heap_mib: int = 128) -> IsolateInChild:
+    return await pool.open(
+        RunSetup(
+            run="r",
+            namespace="n",
+            epoch=1,
+            compiled=Compiled(source, [ECHO], "main"),
+            tools=(ToolName("echo", gated=False),),
+            cpu_ms_per_event=cpu_ms,
+            heap_bytes=heap_mib * 1024 * 1024,
+        )
+    )
+
+
+def started(content: object = None) -> bytes:
+    event = {
+        "seq": 0,
+        "type": "run_started",
+        "time": START_MS,
+        "input": value(content),
+        "seed": SEED,
+        "deadline": START_MS + 1,
+        "labels": {},
+        "limits": {},
+    }
+    return json.dumps(event).encode()
+
+
+def completed(call: int, content: object = None) -> bytes:
+    event = {"seq": 2 * call, "type": "tool_call_completed", "time": START_MS, "call": call, "result": value(content)}
+    return json.dumps(event).encode()
+
+
+async def exceeded(isolate: IsolateInChild, *events: bytes) -> LimitExceeded:
+    with pytest.raises(LimitExceeded) as caught:
+        await isolate.deliver(list(events))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (;;) {}",
+        "for (;;) { try { for (;;) {} } catch {} finally { for (;;) {} } }",
+        "for (;;) await null;",
+        "/(x+x+)+y/.test('x'.repeat(60));",
+        "[1, 2, 3].sort(() => { for (;;) {} });",
+        "({ get x() { for (;;) {} } }).x;",
+        "JSON.stringify(new Proxy({}, { ownKeys() { for (;;) {} } }));",
+    ],
+)
+async def test_cpu(pool: ChildPool, body: str) -> None:
+    limit = await exceeded(await opened(pool, f"async function main() {{ {body} }}"), started())
+    assert (limit.limit, limit.allowed, limit.event_seq) == ("cpu", 200, 0)
+    assert 200 < limit.used < 900
+
+
+async def test_the_guilty_event_of_many_is_known(pool: ChildPool) -> None:
+    isolate = await opened(pool, "async function main() { await echo({}); await echo({}); for (;;) {} }")
+    limit = await exceeded(isolate, started(), completed(1), completed(2), completed(3))
+    assert limit.event_seq == 4
+
+
+async def test_the_budget_is_per_event(pool: ChildPool) -> None:
+    work = "let n = 0; while (n < 8_000_000) n++;"
+    isolate = await opened(pool, f"async function main() {{ for (;;) {{ {work} await echo({{}}); }} }}", cpu_ms=300)
+    delivery = await isolate.deliver([started(), *(completed(n) for n in range(1, 12))])
+    assert len(delivery.commands) == 12
+    assert delivery.cpu_us > 300_000
+    await isolate.close()
+
+
+async def test_more_cpu_for_events_that_were_survived(pool: ChildPool) -> None:
+    source = "async function main() { const end = 30_000_000; let n = 0; while (n < end) n++; await echo({}); }"
+    await exceeded(await opened(pool, source, cpu_ms=20), started())
+    isolate = await opened(pool, source, cpu_ms=20)
+    delivery = await isolate.deliver([started()], cpu_factor=100)
+    assert delivery.stage == "running"
+    await isolate.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "const keep = []; for (;;) keep.push(new Array(1000).fill({}));",
+        "const keep = []; for (let i = 0; ; i++) keep.push(('x'.repeat(1e6) + i).split('y')[0]);",
+        "const keep = new Map(); for (let i = 0; ; i++) keep.set(`k${i}`, { i });",
+        "const keep = []; for (;;) keep.push(new ArrayBuffer(64 * 2 ** 20));",
+    ],
+    ids=["arrays", "strings", "map", "buffers"],
+)
+async def test_heap(pool: ChildPool, body: str) -> None:
+    try:
+        limit = await exceeded(await opened(pool, f"async function main() {{ {body} }}", cpu_ms=20_000), started())
+    except AssertionError:
+        pytest.fail("the bomb did not end the delivery")
+    assert (limit.limit, limit.allowed) == ("heap", 128 * 1024 * 1024)
+    assert limit.used > limit.allowed
+
+
+async def test_what_cannot_be_interrupted_is_killed_and_the_neighbour_goes_on(pool: ChildPool) -> None:
+    neighbour = await opened(pool, LOOP)
+    await neighbour.deliver([started(), completed(1)])
+    bomb = await opened(pool, "async function main() { return new Array(2 ** 27).fill(1.5).length; }", heap_mib=2000)
+    limit = await exceeded(bomb, started())
+    assert limit.limit in {"cpu", "heap"}
+    assert limit.event_seq == 0
+    with pytest.raises(ChildDied):
+        await neighbour.deliver([completed(2)])
+    again = await opened(pool, LOOP)
+    delivery = await again.deliver([started(), completed(1), completed(2)])
+    assert [command["call"] for command in delivery.commands] == [1, 2, 3]
+    await again.close()
+
+
+async def test_a_stopped_isolate_is_gone_and_others_in_the_child_stay(pool: ChildPool) -> None:
+    neighbour = await opened(pool, LOOP)
+    await neighbour.deliver([started()])
+    bomb = await opened(pool, "async function main() { for (;;) {} }")
+    await exceeded(bomb, started())
+    with pytest.raises(ChildDied):
+        await bomb.deliver([completed(1)])
+    assert len((await neighbour.deliver([completed(1)])).commands) == 1
+    await neighbour.close()
+
+
+async def test_a_crashed_child_is_replaced(pool: ChildPool) -> None:
+    isolate = await opened(pool, LOOP)
+    os.kill(pool.children[0].pid, signal.SIGKILL)
+    with pytest.raises(ChildDied):
+        await isolate.deliver([started()])
+    again = await opened(pool, LOOP)
+    assert (await again.deliver([started()])).stage == "running"
+    await again.close()
+
+
+async def test_no_state_carries_over_between_runs(pool: ChildPool) -> None:
+    first = await opened(
+        pool,
+        "async function main() { globalThis.leak = 1; Array.prototype.leak = 2; Object.prototype.leak = 3; Math.max = () => 4; }",
+    )
+    await first.deliver([started()])
+    await first.close()
+    second = await opened(pool, "async function main() { return [typeof leak, [].leak, ({}).leak, Math.max(1)]; }")
+    delivery = await second.deliver([started()])
+    assert json.loads(delivery.commands[-1]["output"]) == ["undefined", None, None, 1]
+    await second.close()
+
+
+async def test_deliveries_to_one_child_take_turns(pool: ChildPool) -> None:
+    isolates = [await opened(pool, LOOP) for _ in range(8)]
+    deliveries = await asyncio.gather(*(isolate.deliver([started()]) for isolate in isolates))
+    assert [delivery.commands[0]["call"] for delivery in deliveries] == [1] * 8
+    for isolate in isolates:
+        await isolate.close()
+
+
+async def test_a_script_that_does_not_compile_is_a_fault_not_a_crash(pool: ChildPool) -> None:
+    with pytest.raises(SandboxFault, match="SyntaxError"):
+        await opened(pool, "async function main() { ")
+    isolate = await opened(pool, LOOP)
+    await isolate.close()
+
+
+async def test_an_epoch_that_is_not_served(pool: ChildPool) -> None:
+    setup = RunSetup("r", "n", 99, Compiled(LOOP, [ECHO], "main"), (), 100, 1 << 27)
+    with pytest.raises(SandboxFault, match="epoch 99"):
+        await pool.open(setup)
+
+
+_WORKER = """
+import asyncio, sys
+from sandbox.isolate.pool import ChildPool
+
+async def main():
+    async with ChildPool(children=2) as pool:
+        print(*[child.pid for child in pool.children], flush=True)
+        await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_children_die_with_a_killed_worker() -> None:
+    root = Path(__file__).resolve().parents[3]
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _WORKER, cwd=root, stdout=asyncio.subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    pids = [int(pid) for pid in (await worker.stdout.readline()).split()]
+    descriptors = [os.pidfd_open(pid) for pid in pids]
+    worker.kill()
+    await worker.wait()
+    loop = asyncio.get_running_loop()
+    for descriptor in descriptors:
+        ended = loop.create_future()
+        loop.add_reader(descriptor, lambda: ended.done() or ended.set_result(None))
+        await asyncio.wait_for(ended, 10)
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
