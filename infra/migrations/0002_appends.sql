@@ -39,6 +39,8 @@ begin
     -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
     if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
     insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq);
+  elsif p_guard = 4 and r.status = 5 then
+    return ('not_pending', null, null, null)::event_verdict;  -- the deadline waits while a run is quarantined
   elsif p_guard in (4, 11) then
     if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
@@ -136,8 +138,8 @@ begin
               where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
           end if;
         when 6 then
-          insert into pending (namespace_id, run_id, kind, n, seq, since, line, due)
-            values (ns, run, 1, c_n[m], s, at, c_line[m], fires);
+          insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due)
+            values (ns, run, 1, c_n[m], s, at, c_line[m], c_name[m], fires);
         when 8 then
           delete from pending where namespace_id = ns and run_id = run and kind = 1 and n = c_n[m];
         when 9 then

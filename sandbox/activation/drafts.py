@@ -155,6 +155,7 @@ class _Reader:
             EntryType.START_TIMER,
             StartTimer(timer, delay, TimeMs(0), self._emitted["why"]),
             n=timer,
+            name=self._emitted["why"],
             due=due,
             delay_ms=wait,
         )

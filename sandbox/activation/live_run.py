@@ -94,7 +94,8 @@ class LiveRun:
         self._settlement: Settlement | None = None
         self._tools: dict[str, PinnedTool] = {}
         self._source: str | None = None
-        self._stage = "running"
+        self._stage = self._stage_before = "running"
+        self._times: dict[Seq, TimeMs] = {}
         self._chain = CHAIN_MAX
         self._unreported = _Report()
         self._cancel_seq: Seq | None = None
@@ -157,11 +158,13 @@ class LiveRun:
         if self.facts is None:
             raise ImpossibleEntry(f"the script or the toolset of run {self.run} is gone")
         self._tools = pinned_tools(self.facts.tools)
+        self._stage = self._stage_before = "running"
+        self._cancel_seq = self._first_cleanup_call = None
+        self.inbox = Inbox(Seq(self.delivered + 1))
         entries = await self._read_all()
         started, _ = decode_body(entries[0].type, entries[0].body)
         if not isinstance(started, RunStarted):
             raise ImpossibleEntry("the journal does not begin with run_started")
-        self.inbox = Inbox(Seq(self.delivered + 1))
         self.inbox.offer_all(entries)
         self._settlement = await Settlement.load(self._store, self.namespace, self.run, entries)
         if self._settlement is not None:
@@ -252,11 +255,15 @@ class LiveRun:
             if event.type == EntryType.CANCEL_REQUESTED:
                 self._cancel_seq = event.seq
         delivery = await self._isolate.deliver(wires, cpu_factor=cpu_factor)
-        self._stage = delivery.stage
+        self._stage_before, self._stage = self._stage, delivery.stage
         return delivery
 
     def _emissions(self, delivery: Delivery, events: Sequence[StoredEntry]) -> list[Emission]:
-        times = {event.seq: event.time for event in events}
+        # A failed run ends only when its calls have: the cause of fail_run may be of an earlier delivery.
+        if self._stage_before == "running":
+            self._times.clear()
+        self._times.update((event.seq, event.time) for event in events)
+        times = self._times
         emissions = []
         for emitted in delivery.commands:
             cause = emitted["cause"]

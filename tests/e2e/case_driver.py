@@ -219,7 +219,8 @@ STATE_SQL = """select r.status, r.delivered, r.last_event,
 def check(world: World, run: rewind.Run, entries: list[dict[str, Any]]) -> None:
     """The run did what the case expects: output or error, calls in order, logs; every call executed once."""
     case, expected = world.case, world.case.expected
-    assert run.status == expected["status"], (case.name, run.raw)
+    shown = "\n".join(json.dumps(entry) for entry in entries)
+    assert run.status == expected["status"], f"{case.name}: {run.raw}\n{shown}"
     if expected["status"] == "completed":
         assert run.output == expected["output"], case.name
     else:
