@@ -5,15 +5,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from app.responses import spliced
+from app.tasks.handing_out import LEASE_MS, HandingOut
 from app.tasks.leases import Leases
 from app.tasks.schemas import ClaimBody, NextClaim
 from app.tasks.strays import Strays
-from app.tasks.tokens import encode_token
 from app.toolsets.names import split_name, to_identifier
 from app.toolsets.service import Toolsets
 from app.values import Values
-from sandbox.journal.codec import value_in
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.wakeups import Wakeups
@@ -21,7 +19,6 @@ from tenancy.errors import InsufficientScope
 from tenancy.principals import Principal
 from tenancy.service import Tenancy
 
-LEASE_MS = 30_000
 SETTLED_FIRST_S = 0.005
 """After settling, the run's next calls are awaited so long before the first look: it would find nothing."""
 FILTERS_MAX = 10_000
@@ -41,10 +38,9 @@ class Claims:
         stop: asyncio.Event,
     ) -> None:
         self._store = store
-        self._leases = leases
+        self._handing_out = HandingOut(store, leases, values)
         self._toolsets = toolsets
         self._tenancy = tenancy
-        self._values = values
         self._wakeups = wakeups
         self._stop = stop
         self._strays = Strays(store)
@@ -106,7 +102,7 @@ class Claims:
                     waited = True
         finally:
             self._strays.closed(claim_id, tasks)
-        return await self._views(tasks)
+        return await self._handing_out.views(tasks)
 
     async def sweep(self) -> None:
         """Give back what was leased to claims that had been answered already. Errors: Unavailable."""
@@ -134,28 +130,3 @@ class Claims:
             found = await self._toolsets.script_names(principal.organization, mapped)
             names += [name for _, name in found]
         return tuple(sorted(names))
-
-    async def _views(self, tasks: Sequence[Task]) -> list[dict[str, Any]]:
-        if not tasks:
-            return []
-        tools = await self._leases.hand_out(tasks)
-        views = []
-        for task, tool in zip(tasks, tools, strict=True):
-            args = value_in(task.body)
-            assert args is not None  # a schedule_tool_call has its arguments
-            text = args.text if args.text is not None else await self._values.text(task.namespace, args)
-            views.append(
-                {
-                    "token": encode_token((task.namespace, task.run, task.call, task.attempt)),
-                    "run": task.run,
-                    "namespace": task.namespace_name,
-                    "call": task.call,
-                    "tool": task.tool if tool is None else tool.original,
-                    "args": spliced(text),
-                    "attempt": task.attempt,
-                    "idempotency_key": f"{task.run}/{task.call}",
-                    "lease_ms": LEASE_MS,
-                    "labels": task.labels,
-                }
-            )
-        return views

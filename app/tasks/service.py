@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.body import VALUE_BYTES_MAX
-from app.tasks.claims import LEASE_MS, Claims
+from app.tasks.claims import Claims
+from app.tasks.handing_out import LEASE_MS
 from app.tasks.leases import Lease, Leases
 from app.tasks.repository import TaskRepository
 from app.tasks.schemas import CompleteItem, DeferItem, FailItem, HeartbeatItem, ReleaseItem

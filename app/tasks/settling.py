@@ -30,6 +30,14 @@ def invalid_result(problem: str) -> ToolFailure:
     )
 
 
+def invalid_arguments(problem: str) -> ToolFailure:
+    return ToolFailure(
+        "ToolError",
+        "invalid_arguments",
+        cut(f"the arguments do not match the tool's input schema: {problem}"),
+    )
+
+
 def cut(message: str) -> str:
     """At most MESSAGE_BYTES_MAX bytes of a message."""
     data = message.encode()

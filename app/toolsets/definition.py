@@ -12,7 +12,7 @@ from typing import Any
 
 from app.durations import duration_ms
 from app.errors import ToolsetInvalid, invalid, join_path
-from app.toolsets.json_schema import ResultValidator, SchemaError, check_schema
+from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
 from app.toolsets.names import name_problem, script_names, split_name
 from app.toolsets.schemas import ToolBody, ToolsetBody
 from sandbox.journal.canonical import canonical_text, sha256_hex
@@ -158,11 +158,12 @@ def tool_view(tool: Definition) -> Definition:
 
 @dataclass(frozen=True, slots=True)
 class PinnedTool:
-    """What settling a task needs to know about its tool."""
+    """What handing out and settling a task need to know about its tool."""
 
     name: str
     original: str
-    output: ResultValidator | None
+    input: ValueValidator
+    output: ValueValidator | None
     retry: dict[str, int] | None
 
 
@@ -170,8 +171,10 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
     """The pinned tools by their names in scripts."""
     found = {}
     for tool in definition["tools"]:
-        output = ResultValidator(tool["output_schema"]) if "output_schema" in tool else None
-        found[tool["name"]] = PinnedTool(tool["name"], tool["original"], output, tool["retry"])
+        output = ValueValidator(tool["output_schema"]) if "output_schema" in tool else None
+        found[tool["name"]] = PinnedTool(
+            tool["name"], tool["original"], ValueValidator(tool["input_schema"]), output, tool["retry"]
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""JSON Schemas of tools: checked when a toolset is pinned, used to validate what tools return.
+"""JSON Schemas of tools: checked when a toolset is pinned, used to validate what tools are given and return.
 
 Schemas come from customers: nothing is ever fetched for them, and patterns run on engines whose work is
 bounded, so that no schema can stall a process that serves others.
@@ -54,7 +54,7 @@ def check_schema(schema: Any) -> list[str]:
     return []
 
 
-class ResultValidator:
+class ValueValidator:
     """Validates against one pinned schema; a schema that cannot be used accepts everything."""
 
     def __init__(self, schema: Any) -> None:

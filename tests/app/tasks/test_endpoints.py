@@ -393,3 +393,15 @@ async def test_a_token_is_no_credential(api: Api) -> None:
     assert await outcome(api, run) == []
     mine = await api.token("acme", ["tasks:work"])
     assert (await settle(api, "complete", item, secret=mine))[0]["ok"]
+
+
+async def test_arguments_are_checked_before_anyone_sees_them(api: Api) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    run, _ = await offered(api, "a", input_schema=schema)
+    assert len(await claim(api)) == 1
+    puppet = api.puppets[-1]
+    await puppet.call_tool("a", {"n": "one"})
+    assert await claim(api) == []
+    (entry,) = await outcome(api, run)
+    assert (entry["call"], entry["error"]["code"]) == (2, "invalid_arguments")
+    assert "n:" in entry["error"]["message"]
