@@ -83,7 +83,7 @@ def early_refusal(source: str) -> Diagnostic | None:
     except UnicodeEncodeError as error:
         line = source.count("\n", 0, error.start) + 1
         return _at(
-            source,
+            source.encode(errors="replace").decode(),
             "lone_surrogate",
             "The script holds half of a character (a lone surrogate), which no text file can.",
             line,

@@ -28,7 +28,11 @@ async def run(pool: ChildPool) -> Run:
     """
 
     async def start(
-        source: str, *, tools: tuple[str, ...] = ("probe.echo", "probe.fail"), both: bool = True, **options: Any
+        source: str,
+        *,
+        tools: tuple[str, ...] = ("probe.echo", "probe.fail"),
+        both: bool = True,
+        **options: Any,
     ) -> World:
         compiled = await pool.strip(source, 1)
         assert isinstance(compiled, Compiled), compiled

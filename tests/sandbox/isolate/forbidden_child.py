@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from sandbox.isolate.child import start
 from sandbox.isolate.engine import Engine
@@ -32,9 +33,9 @@ def attempts(parent: int) -> dict[str, str]:
 
     thread = threading.Thread(target=lambda: None)
     return {
-        "read a file": attempt(lambda: open("/etc/hostname")),
-        "list a folder": attempt(lambda: os.listdir("/")),
-        "write a file": attempt(lambda: open("/tmp/escaped", "w")),
+        "read a file": attempt(lambda: Path("/etc/hostname").read_text()),
+        "list a folder": attempt(lambda: list(Path("/").iterdir())),
+        "write a file": attempt(lambda: Path("/tmp/escaped").write_text("x")),
         "open a socket": attempt(lambda: sockets.socket(sockets.AF_INET)),
         "open a unix socket": attempt(lambda: sockets.socket(sockets.AF_UNIX)),
         "fork": attempt(os.fork),
@@ -72,8 +73,8 @@ def main() -> None:
                 chunks = []
                 result = {}
                 try:
-                    for _ in range(64):
-                        chunks.append(bytearray(128 * 1024 * 1024))
+                    while len(chunks) < 64:
+                        chunks += [bytearray(128 * 1024 * 1024)]
                 except MemoryError:
                     result = {"refused_after_mib": 128 * len(chunks)}
                 chunks.clear()

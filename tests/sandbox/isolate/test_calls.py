@@ -34,8 +34,14 @@ async def test_callsites(run: Run) -> None:
 
 
 async def test_arguments_are_canonical_and_undefined_means_none(run: Run) -> None:
-    world = await run(MAIN + "await probe.echo({ b: 1, a: [undefined, -0], 'é': 1e21 } as any); await probe.echo(undefined as any); }")
-    assert [call["args"] for call in world.of_type("schedule_tool_call")] == ['{"a":[null,0],"b":1,"é":1e+21}', "{}"]
+    world = await run(
+        MAIN
+        + "await probe.echo({ b: 1, a: [undefined, -0], 'é': 1e21 } as any); await probe.echo(undefined as any); }"
+    )
+    assert [call["args"] for call in world.of_type("schedule_tool_call")] == [
+        '{"a":[null,0],"b":1,"é":1e+21}',
+        "{}",
+    ]
 
 
 async def test_results_are_plain_data_of_the_realm(run: Run) -> None:
@@ -49,7 +55,9 @@ async def test_results_are_plain_data_of_the_realm(run: Run) -> None:
 async def test_a_failure_is_a_tool_error_with_the_stack_of_the_call(run: Run) -> None:
     def answer(_call: int, _tool: str, _args: object) -> Outcome:
         data = {"bytes": 0, "sha256": "0", "value": {"limit": 5}}
-        return Outcome(error={"message": "slow down", "code": "rate_limited", "retryable": True, "data": data})
+        return Outcome(
+            error={"message": "slow down", "code": "rate_limited", "retryable": True, "data": data}
+        )
 
     world = await run(
         MAIN + "try { await probe.echo({}); } catch (e: any) {\n"
@@ -90,7 +98,8 @@ async def test_other_failures(run: Run, error: object, seen: list[str]) -> None:
 async def test_a_denied_approval(run: Run) -> None:
     data = {"bytes": 0, "sha256": "0", "value": {"reason": "too much", "by": "ann", "expired": False}}
     world = await run(
-        MAIN + "return await probe.gated({}).catch((e: any) => [e.name, e.tool, e.reason, e.by, e.expired]); }",
+        MAIN
+        + "return await probe.gated({}).catch((e: any) => [e.name, e.tool, e.reason, e.by, e.expired]); }",
         answer=lambda _call, _tool, _args: Outcome(
             error={"name": "ApprovalDeniedError", "message": "denied", "data": data}
         ),
@@ -118,7 +127,8 @@ async def test_abort_rejects_at_once_and_the_outcome_still_holds_the_end(run: Ru
 
 async def test_an_aborted_signal_makes_no_call(run: Run) -> None:
     world = await run(
-        MAIN + "return await probe.echo({}, { signal: AbortSignal.abort('no') }).catch((e: any) => [e.name, e.cause]); }"
+        MAIN
+        + "return await probe.echo({}, { signal: AbortSignal.abort('no') }).catch((e: any) => [e.name, e.cause]); }"
     )
     assert world.output == ["CancelledError", "no"]
     assert world.calls == []
@@ -126,7 +136,8 @@ async def test_an_aborted_signal_makes_no_call(run: Run) -> None:
 
 async def test_abort_after_the_outcome_is_nothing(run: Run) -> None:
     world = await run(
-        MAIN + "const c = new AbortController(); const r = await probe.echo({ n: 1 }, { signal: c.signal }); c.abort(); return r; }"
+        MAIN
+        + "const c = new AbortController(); const r = await probe.echo({ n: 1 }, { signal: c.signal }); c.abort(); return r; }"
     )
     assert world.output == {"n": 1}
     assert world.of_type("tool_call_cancelled") == []
@@ -134,7 +145,8 @@ async def test_abort_after_the_outcome_is_nothing(run: Run) -> None:
 
 async def test_abort_timeout_is_a_durable_timer(run: Run) -> None:
     world = await run(
-        MAIN + "return await probe.echo({}, { signal: AbortSignal.any([AbortSignal.timeout(50), new AbortController().signal]) })"
+        MAIN
+        + "return await probe.echo({}, { signal: AbortSignal.any([AbortSignal.timeout(50), new AbortController().signal]) })"
         ".catch((e: any) => [e.name, e.cause.name]); }",
         answer=slow,
     )
@@ -144,7 +156,8 @@ async def test_abort_timeout_is_a_durable_timer(run: Run) -> None:
 
 async def test_an_aborted_call_alone_is_a_deadlock(run: Run) -> None:
     world = await run(
-        MAIN + "const c = new AbortController(); probe.echo({}, { signal: c.signal }).catch(() => {}); c.abort(); await new Promise(() => {}); }",
+        MAIN
+        + "const c = new AbortController(); probe.echo({}, { signal: c.signal }).catch(() => {}); c.abort(); await new Promise(() => {}); }",
         answer=slow,
     )
     assert world.error["name"] == "DeadlockError"
@@ -154,7 +167,9 @@ async def test_retry(run: Run) -> None:
     def answer(call: int, _tool: str, args: object) -> Outcome:
         return Outcome(error={"message": f"no {call}"}) if call < 3 else Outcome(result=args)
 
-    world = await run(MAIN + "return await retry((n) => probe.echo({ n }), { attempts: 5 }); }", answer=answer)
+    world = await run(
+        MAIN + "return await retry((n) => probe.echo({ n }), { attempts: 5 }); }", answer=answer
+    )
     assert world.output == {"n": 3}
     assert [timer["delay"] for timer in world.of_type("start_timer")] == [1000, 2000]
     assert {timer["line"] for timer in world.of_type("start_timer")} == {4}
@@ -163,7 +178,8 @@ async def test_retry(run: Run) -> None:
 async def test_retry_gives_up_by_number_by_choice_and_on_cancel(run: Run) -> None:
     fails = "probe.fail({ message: 'x' })"
     world = await run(
-        MAIN + "const tries: number[] = []; const t = (f: () => Promise<unknown>) => f().catch((e: Error) => e.name);\n"
+        MAIN
+        + "const tries: number[] = []; const t = (f: () => Promise<unknown>) => f().catch((e: Error) => e.name);\n"
         f"const a = await t(() => retry((n) => {{ tries.push(n); return {fails}; }}, {{ backoff: 1 }}));\n"
         f"const b = await t(() => retry((n) => {{ tries.push(n); return {fails}; }}, {{ on: () => false }}));\n"
         "const c = await t(() => retry((n) => { tries.push(n); throw new CancelledError('stop'); }));\n"

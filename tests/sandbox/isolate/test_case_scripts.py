@@ -16,7 +16,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.mark.parametrize("evicted", [False, True], ids=["warm", "evicted"])
 @pytest.mark.parametrize("script", CASES, ids=lambda path: path.parent.name)
-async def test_case(pool: ChildPool, script: Path, evicted: bool) -> None:
+async def test_case(pool: ChildPool, script: Path, *, evicted: bool) -> None:
     spec = json.loads((script.parent / "tools.json").read_text())
     expected = json.loads((script.parent / "expected.json").read_text())
     compiled = await pool.strip(script.read_text(), 1)

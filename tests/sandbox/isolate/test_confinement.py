@@ -71,8 +71,10 @@ async def test_two_children_have_different_users() -> None:
     assert len(users) == 2 or users == {0}  # /proc shows root for processes that may not be dumped
 
 
-async def test_a_required_confinement_that_is_missing_refuses_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_required_confinement_that_is_missing_refuses_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(processes, "missing_layers", lambda _layers: {"landlock": "the kernel lacks it"})
-    with pytest.raises(SandboxFault, match="REWIND_REQUIRE_CONFINEMENT.*landlock: the kernel lacks it"):
+    with pytest.raises(SandboxFault, match=r"REWIND_REQUIRE_CONFINEMENT.*landlock: the kernel lacks it"):
         async with ChildPool(children=1, require_confinement=True):
             pass

@@ -1,6 +1,6 @@
 """Nothing a script can read differs between two executions: time, randomness, locale, stacks, globals."""
 
-import datetime
+import datetime as dt
 
 import pytest
 
@@ -24,13 +24,29 @@ async def test_every_form_of_date_is_logical(run: Run) -> None:
         "new Event('x').timeStamp, [1, 2].map(Intl.DateTimeFormat('en', { year: 'numeric' }).format)];}"
     )
     now = START_MS + 5000
-    iso = datetime.datetime.fromtimestamp(now / 1000, datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    iso = (
+        dt.datetime.fromtimestamp(now / 1000, dt.UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
     out = world.output
     assert [out[0], out[2], out[3], out[4], out[5]] == [iso] * 5
     assert out[1] == "Thu Jan 15 2026 09:00:05 GMT+0000 (Coordinated Universal Time)"
     assert out[6:8] == [now, now]
     assert {text.replace("\u202f", " ") for text in out[8:10]} == {"9:00:05 AM"}
-    assert out[10:] == [5000, START_MS, 0, "2020-02-01T00:00:00.000Z", 0, 0, "Date", 7, True, 5000, ["1970", "1970"]]
+    assert out[10:] == [
+        5000,
+        START_MS,
+        0,
+        "2020-02-01T00:00:00.000Z",
+        0,
+        0,
+        "Date",
+        7,
+        True,
+        5000,
+        ["1970", "1970"],
+    ]
 
 
 async def test_time_stands_still_within_an_event(run: Run) -> None:
@@ -135,7 +151,9 @@ async def test_stacks_show_script_frames_only_and_are_equal_on_replay(run: Run) 
         "Error: deep\n    at deep (script.ts:3:47)\n    at deep (script.ts:3:67)\n    at deep (script.ts:3:67)\n    at main (script.ts:8:47)"
     )
     assert mapped == "TypeError: in map\n    at script.ts:7:32\n    at main (script.ts:7:22)"
-    assert null.startswith("TypeError: Cannot read properties of null (reading 'x')\n    at main (script.ts:8:15)")
+    assert null.startswith(
+        "TypeError: Cannot read properties of null (reading 'x')\n    at main (script.ts:8:15)"
+    )
     assert rejected == "Error: r\n    at main (script.ts:8:102)"
 
 
@@ -149,7 +167,16 @@ async def test_tampering_with_error_changes_no_callsite(run: Run) -> None:
     )
     (call,) = world.of_type("schedule_tool_call")
     assert (call["line"], call["column"]) == (5, 13)
-    assert world.output == ["Error: m\n    at main (script.ts:8:9)", True, True, "TypeError", "no new", True, 1, True]
+    assert world.output == [
+        "Error: m\n    at main (script.ts:8:9)",
+        True,
+        True,
+        "TypeError",
+        "no new",
+        True,
+        1,
+        True,
+    ]
 
 
 async def test_two_calls_finishing_in_any_order_replay_equal(run: Run) -> None:

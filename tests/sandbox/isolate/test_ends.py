@@ -74,13 +74,22 @@ async def test_deadlock(run: Run, body: str) -> None:
 
 
 async def test_a_pending_timer_is_no_deadlock_until_it_fired(run: Run) -> None:
-    world = await run("export default async function main() { setTimeout(() => {}, 50); await new Promise(() => {}); }")
+    world = await run(
+        "export default async function main() { setTimeout(() => {}, 50); await new Promise(() => {}); }"
+    )
     assert world.error["name"] == "DeadlockError"
-    assert [entry["type"] for entry in world.entries] == ["run_started", "start_timer", "timer_fired", "fail_run"]
+    assert [entry["type"] for entry in world.entries] == [
+        "run_started",
+        "start_timer",
+        "timer_fired",
+        "fail_run",
+    ]
 
 
 async def test_cancel_rejects_everything_pending_in_order_and_cleans_up(run: Run) -> None:
-    source = HEAD + """
+    source = (
+        HEAD
+        + """
     export default async function main() {
       const seen: string[] = [];
       const note = (name: string) => (e: unknown) => { seen.push(`${name} ${(e as Error).name}`); throw e; };
@@ -100,6 +109,7 @@ async def test_cancel_rejects_everything_pending_in_order_and_cleans_up(run: Run
         console.log("never: the outcome of a clean-up call is not delivered");
       }
     }"""
+    )
 
     def answer(call: int, _tool: str, args: object) -> Outcome:
         return Outcome(result=args, after_ms=90_000 if call == 1 else 20)
@@ -120,7 +130,8 @@ async def test_cancel_rejects_everything_pending_in_order_and_cleans_up(run: Run
 async def test_what_a_cancelled_run_throws_or_returns_is_ignored(run: Run) -> None:
     for tail in ("return 'x';", "throw new Error('in finally');", "Promise.reject(new Error('unwatched'));"):
         world = await run(
-            HEAD + f"export default async function main() {{ {NAMES} try {{ await sleep('1d') }} finally {{ {tail} }} }}",
+            HEAD
+            + f"export default async function main() {{ {NAMES} try {{ await sleep('1d') }} finally {{ {tail} }} }}",
             cancel_at=10,
         )
         assert world.end["type"] == "cancel_run"
@@ -139,7 +150,8 @@ async def test_cancel_after_the_return_delivers_nothing_more_and_completes(run: 
 
 async def test_cancel_after_a_throw_still_fails(run: Run) -> None:
     world = await run(
-        HEAD + f"export default async function main() {{ {NAMES} probe.echo({{}}); throw new Error('first'); }}",
+        HEAD
+        + f"export default async function main() {{ {NAMES} probe.echo({{}}); throw new Error('first'); }}",
         cancel_at=10,
         answer=lambda _call, _tool, args: Outcome(result=args, after_ms=50),
     )
@@ -171,7 +183,10 @@ async def test_an_import_that_the_toolset_lacks_says_what_there_is(run: Run) -> 
         ("null", "non-error thrown: null"),
         ("-0", "non-error thrown: 0"),
         ("Symbol('boom')", 'non-error thrown: "Symbol(boom)"'),
-        ("Object.freeze({ message: 'frozen', stack: 42 })", 'non-error thrown: {"message":"frozen","stack":42}'),
+        (
+            "Object.freeze({ message: 'frozen', stack: 42 })",
+            'non-error thrown: {"message":"frozen","stack":42}',
+        ),
         ("() => 1", "non-error thrown: a function"),
     ],
 )

@@ -49,7 +49,13 @@ def started(content: object = None) -> bytes:
 
 
 def completed(call: int, content: object = None) -> bytes:
-    event = {"seq": 2 * call, "type": "tool_call_completed", "time": START_MS, "call": call, "result": value(content)}
+    event = {
+        "seq": 2 * call,
+        "type": "tool_call_completed",
+        "time": START_MS,
+        "call": call,
+        "result": value(content),
+    }
     return json.dumps(event).encode()
 
 
@@ -85,7 +91,9 @@ async def test_the_guilty_event_of_many_is_known(pool: ChildPool) -> None:
 
 async def test_the_budget_is_per_event(pool: ChildPool) -> None:
     work = "let n = 0; while (n < 8_000_000) n++;"
-    isolate = await opened(pool, f"async function main() {{ for (;;) {{ {work} await echo({{}}); }} }}", cpu_ms=300)
+    isolate = await opened(
+        pool, f"async function main() {{ for (;;) {{ {work} await echo({{}}); }} }}", cpu_ms=300
+    )
     delivery = await isolate.deliver([started(), *(completed(n) for n in range(1, 12))])
     assert len(delivery.commands) == 12
     assert delivery.cpu_us > 300_000
@@ -93,7 +101,9 @@ async def test_the_budget_is_per_event(pool: ChildPool) -> None:
 
 
 async def test_more_cpu_for_events_that_were_survived(pool: ChildPool) -> None:
-    source = "async function main() { const end = 30_000_000; let n = 0; while (n < end) n++; await echo({}); }"
+    source = (
+        "async function main() { const end = 30_000_000; let n = 0; while (n < end) n++; await echo({}); }"
+    )
     await exceeded(await opened(pool, source, cpu_ms=20), started())
     isolate = await opened(pool, source, cpu_ms=20)
     delivery = await isolate.deliver([started()], cpu_factor=100)
@@ -113,7 +123,9 @@ async def test_more_cpu_for_events_that_were_survived(pool: ChildPool) -> None:
 )
 async def test_heap(pool: ChildPool, body: str) -> None:
     try:
-        limit = await exceeded(await opened(pool, f"async function main() {{ {body} }}", cpu_ms=20_000), started())
+        limit = await exceeded(
+            await opened(pool, f"async function main() {{ {body} }}", cpu_ms=20_000), started()
+        )
     except AssertionError:
         pytest.fail("the bomb did not end the delivery")
     assert (limit.limit, limit.allowed) == ("heap", 128 * 1024 * 1024)
@@ -123,7 +135,9 @@ async def test_heap(pool: ChildPool, body: str) -> None:
 async def test_what_cannot_be_interrupted_is_killed_and_the_neighbour_goes_on(pool: ChildPool) -> None:
     neighbour = await opened(pool, LOOP)
     await neighbour.deliver([started(), completed(1)])
-    bomb = await opened(pool, "async function main() { return new Array(2 ** 27).fill(1.5).length; }", heap_mib=2000)
+    bomb = await opened(
+        pool, "async function main() { return new Array(2 ** 27).fill(1.5).length; }", heap_mib=2000
+    )
     limit = await exceeded(bomb, started())
     assert limit.limit in {"cpu", "heap"}
     assert limit.event_seq == 0
@@ -163,7 +177,9 @@ async def test_no_state_carries_over_between_runs(pool: ChildPool) -> None:
     )
     await first.deliver([started()])
     await first.close()
-    second = await opened(pool, "async function main() { return [typeof leak, [].leak, ({}).leak, Math.max(1)]; }")
+    second = await opened(
+        pool, "async function main() { return [typeof leak, [].leak, ({}).leak, Math.max(1)]; }"
+    )
     delivery = await second.deliver([started()])
     assert json.loads(delivery.commands[-1]["output"]) == ["undefined", None, None, 1]
     await second.close()
@@ -215,8 +231,8 @@ async def test_children_die_with_a_killed_worker() -> None:
     await worker.wait()
     loop = asyncio.get_running_loop()
     for descriptor in descriptors:
-        ended = loop.create_future()
-        loop.add_reader(descriptor, lambda: ended.done() or ended.set_result(None))
-        await asyncio.wait_for(ended, 10)
+        ended = asyncio.Event()
+        loop.add_reader(descriptor, ended.set)
+        await asyncio.wait_for(ended.wait(), 10)
         loop.remove_reader(descriptor)
         os.close(descriptor)

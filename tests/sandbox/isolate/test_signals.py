@@ -54,14 +54,16 @@ async def test_a_timeout_that_wins_gives_null_and_no_command(run: Run) -> None:
 
 async def test_a_kept_signal_wins_over_a_timeout_of_zero(run: Run) -> None:
     world = await run(
-        HEAD + "await sleep(20); return await waitForSignal('go', { timeout: 0 }); }", signals=[(10, "go", "kept")]
+        HEAD + "await sleep(20); return await waitForSignal('go', { timeout: 0 }); }",
+        signals=[(10, "go", "kept")],
     )
     assert world.output == "kept"
 
 
 async def test_a_signal_after_the_timeout_goes_to_the_next_wait(run: Run) -> None:
     world = await run(
-        HEAD + "const a = await waitForSignal('go', { timeout: 10 }); const b = await waitForSignal('go'); return [a, b]; }",
+        HEAD
+        + "const a = await waitForSignal('go', { timeout: 10 }); const b = await waitForSignal('go'); return [a, b]; }",
         signals=[(50, "go", 1)],
     )
     assert world.output == [None, 1]
@@ -81,7 +83,10 @@ async def test_abort_clears_wait_and_timer_and_rejects_with_the_reason(run: Run)
 
 
 async def test_from_harness_takes_only_signals_of_keys_and_members(pool: object, run: Run) -> None:
-    source = HEAD + "const h = waitForSignal('go', { from: 'harness' }); const any = waitForSignal('go'); return [await h, await any]; }"
+    source = (
+        HEAD
+        + "const h = waitForSignal('go', { from: 'harness' }); const any = waitForSignal('go'); return [await h, await any]; }"
+    )
 
     class Mixed(World):
         pass
@@ -99,7 +104,17 @@ async def test_from_harness_takes_only_signals_of_keys_and_members(pool: object,
     assert world.output == ["of a member", "of a token"]
 
 
-@pytest.mark.parametrize("call", ["waitForSignal('')", "waitForSignal(7 as any)", "waitForSignal('x', { from: 'agent' as any })", "waitForSignal('x', { timeout: 'soon' })", "waitForSignal('x', { signal: {} as any })", "waitForSignal('\\ud800')"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "waitForSignal('')",
+        "waitForSignal(7 as any)",
+        "waitForSignal('x', { from: 'agent' as any })",
+        "waitForSignal('x', { timeout: 'soon' })",
+        "waitForSignal('x', { signal: {} as any })",
+        "waitForSignal('\\ud800')",
+    ],
+)
 async def test_bad_waits_reject_and_record_nothing(run: Run, call: str) -> None:
     world = await run(HEAD + f"return await {call}.catch((e: Error) => e.name); }}")
     assert world.output in {"TypeError", "RangeError"}

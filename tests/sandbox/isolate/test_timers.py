@@ -32,7 +32,9 @@ HEAD = 'import { sleep } from "rewind";\n'
     ],
 )
 async def test_sleep(run: Run, duration: str, delay: float) -> None:
-    world = await run(HEAD + f"export default async function main() {{ await sleep({duration}); return Date.now(); }}")
+    world = await run(
+        HEAD + f"export default async function main() {{ await sleep({duration}); return Date.now(); }}"
+    )
     (timer,) = world.of_type("start_timer")
     assert (timer["delay"], timer["why"], timer["at"], timer["line"]) == (delay, "sleep", None, 2)
     assert world.output == int(START_MS + delay)
@@ -40,17 +42,21 @@ async def test_sleep(run: Run, duration: str, delay: float) -> None:
 
 async def test_sleep_until_a_date(run: Run) -> None:
     world = await run(
-        HEAD + f"export default async function main() {{ await sleep(new Date({START_MS + 5000})); await sleep(new Date(0)); }}"
+        HEAD
+        + f"export default async function main() {{ await sleep(new Date({START_MS + 5000})); await sleep(new Date(0)); }}"
     )
     first, second = world.of_type("start_timer")
     assert (first["delay"], first["at"]) == (5000, START_MS + 5000)
     assert (second["delay"], second["at"]) == (0, 0)
 
 
-@pytest.mark.parametrize("text", ["soon", "", "5", "5 minutes", "P1M", "PT", "1h30", "1y", "P", "PT1D", "5m x"])
+@pytest.mark.parametrize(
+    "text", ["soon", "", "5", "5 minutes", "P1M", "PT", "1h30", "1y", "P", "PT1D", "5m x"]
+)
 async def test_other_text_is_a_range_error(run: Run, text: str) -> None:
     world = await run(
-        HEAD + f"export default async function main() {{ await sleep({text!r}).catch((e) => {{ throw e }}); }}"
+        HEAD
+        + f"export default async function main() {{ await sleep({text!r}).catch((e) => {{ throw e }}); }}"
     )
     assert world.error["name"] == "RangeError"
     assert world.of_type("start_timer") == []
@@ -97,7 +103,10 @@ async def test_clear(run: Run) -> None:
 
 
 async def test_a_sleep_cannot_be_cleared(run: Run) -> None:
-    world = await run(HEAD + "export default async function main() { const p = sleep(10); clearTimeout(1); await p; return 'slept'; }")
+    world = await run(
+        HEAD
+        + "export default async function main() { const p = sleep(10); clearTimeout(1); await p; return 'slept'; }"
+    )
     assert world.output == "slept"
 
 

@@ -18,7 +18,10 @@ ACCEPTED = [case for case in EDGE if case["expect"] != "reject"]
 
 
 async def refusal(run: Run, expression: str) -> str:
-    world = await run(HEAD + f"return await probe.echo({{ value: {expression} }}).catch((e: Error) => `${{e.name}}: ${{e.message}}`); }}")
+    world = await run(
+        HEAD
+        + f"return await probe.echo({{ value: {expression} }}).catch((e: Error) => `${{e.name}}: ${{e.message}}`); }}"
+    )
     assert world.calls == []
     return world.output
 
@@ -46,7 +49,8 @@ async def test_official_numbers(run: Run) -> None:
         if abs(struct.unpack(">d", bytes.fromhex(bits.rjust(16, "0")))[0]) <= 1.7976931348623157e308
     ]
     world = await run(
-        HEAD + "const v = new DataView(new ArrayBuffer(8)); return input.map(([a, b]: number[]) => { v.setUint32(0, a!); v.setUint32(4, b!); return v.getFloat64(0); }); }",
+        HEAD
+        + "const v = new DataView(new ArrayBuffer(8)); return input.map(([a, b]: number[]) => { v.setUint32(0, a!); v.setUint32(4, b!); return v.getFloat64(0); }); }",
         input=[pair for pair, _ in finite],
     )
     assert world.end["output"] == "[" + ",".join("0" if e == "-0" else e for _, e in finite) + "]"
@@ -56,10 +60,22 @@ async def test_official_numbers(run: Run) -> None:
     ("expression", "message"),
     [
         ("10n", "probe.echo: args.value is a BigInt, which JSON cannot hold: send it as text or a number"),
-        ("[{ when: 1n }]", "probe.echo: args.value[0].when is a BigInt, which JSON cannot hold: send it as text or a number"),
-        ("{ 'odd key': 1n }", 'probe.echo: args.value["odd key"] is a BigInt, which JSON cannot hold: send it as text or a number'),
-        ("(() => { const a: any = {}; a.self = { back: a }; return a; })()", "probe.echo: args.value.self.back is a cycle: it contains itself"),
-        ("'\\ud800'", "probe.echo: args.value holds a lone surrogate, which no JSON text can: use String.prototype.toWellFormed()"),
+        (
+            "[{ when: 1n }]",
+            "probe.echo: args.value[0].when is a BigInt, which JSON cannot hold: send it as text or a number",
+        ),
+        (
+            "{ 'odd key': 1n }",
+            'probe.echo: args.value["odd key"] is a BigInt, which JSON cannot hold: send it as text or a number',
+        ),
+        (
+            "(() => { const a: any = {}; a.self = { back: a }; return a; })()",
+            "probe.echo: args.value.self.back is a cycle: it contains itself",
+        ),
+        (
+            "'\\ud800'",
+            "probe.echo: args.value holds a lone surrogate, which no JSON text can: use String.prototype.toWellFormed()",
+        ),
         ("{ ['\\udead']: 1 }", "probe.echo: args.value has a key with a lone surrogate"),
     ],
 )
@@ -69,7 +85,10 @@ async def test_refused(run: Run, expression: str, message: str) -> None:
 
 async def test_depth(run: Run) -> None:
     nest = "(n: number) => { let v: any = 0; for (let i = 0; i < n; i++) v = [v]; return v; }"
-    world = await run(HEAD + f"const nest = {nest}; const r = await probe.echo({{ value: nest(199) }}) as any; return typeof r.value; }}")
+    world = await run(
+        HEAD
+        + f"const nest = {nest}; const r = await probe.echo({{ value: nest(199) }}) as any; return typeof r.value; }}"
+    )
     assert world.output == "object"
     assert "is nested deeper than 200" in await refusal(run, f"({nest})(200)")
 
@@ -80,12 +99,16 @@ async def test_size(run: Run) -> None:
         "const not = await probe.echo({ v: 'é'.repeat(48) }).catch((e: Error) => e.message); return [fits, not]; }",
         limits={"value_bytes": 100},
     )
-    assert world.output == ["sent", "probe.echo: args is 104 bytes as JSON, more than the 100 that a value may have"]
+    assert world.output == [
+        "sent",
+        "probe.echo: args is 104 bytes as JSON, more than the 100 that a value may have",
+    ]
 
 
 async def test_json_rule_of_arguments(run: Run) -> None:
     world = await run(
-        HEAD + "await probe.echo({ nan: NaN, inf: -Infinity, undef: undefined, zero: -0, date: new Date(0), bad: new Date(NaN),"
+        HEAD
+        + "await probe.echo({ nan: NaN, inf: -Infinity, undef: undefined, zero: -0, date: new Date(0), bad: new Date(NaN),"
         " map: new Map([[1, 2]]), set: new Set([1]), sym: Symbol('s'), fn: () => 1, bytes: new Uint8Array([1, 2]), holes: [1, , 3],"
         " boxed: [Object('s'), Object(1), Object(true)], re: /x/g, err: new Error('e'), weak: new WeakMap(),"
         " own: Object.create({ inherited: 1 }, { hidden: { value: 1 }, shown: { value: 2, enumerable: true } }) } as any); }"
@@ -149,7 +172,9 @@ async def test_logs_never_throw(run: Run) -> None:
 
 
 async def test_long_log_values_are_cut(run: Run) -> None:
-    world = await run(HEAD + "console.log('é'.repeat(10_000), 'short'); console.log({ a: 'x'.repeat(9_000) }); }")
+    world = await run(
+        HEAD + "console.log('é'.repeat(10_000), 'short'); console.log({ a: 'x'.repeat(9_000) }); }"
+    )
     first, second = world.of_type("log")
     long, short = json.loads(first["values"])
     assert short == "short"
@@ -159,7 +184,10 @@ async def test_long_log_values_are_cut(run: Run) -> None:
 
 
 async def test_log_volume_is_cut_once_with_a_notice(run: Run) -> None:
-    world = await run(HEAD + "for (let i = 0; i < 100; i++) console.log('x'.repeat(100)); return 1; }", limits={"log_bytes": 1000})
+    world = await run(
+        HEAD + "for (let i = 0; i < 100; i++) console.log('x'.repeat(100)); return 1; }",
+        limits={"log_bytes": 1000},
+    )
     assert len(world.logs) == 10
     assert world.logs[-1][0] == "warn"
     assert "as much as it may" in world.logs[-1][1]
