@@ -85,7 +85,7 @@ async def start_run(
         key=key,
         request_sha256=request_sha256(await request.json(), without=("wait", "until", "namespace")),
     )
-    record = await services.runs.wait(started.record, body.wait, body.until)
+    record = await services.runs.wait(within.id, started.run, body.wait, body.until)
     view = await services.runs.view(record)
     return json_response(view, headers=REPLAYED) if started.replayed else json_response(view, 201)
 
@@ -145,8 +145,7 @@ async def get_run(
     """The run, after waiting for it to end (or to be blocked) if asked to. Elapsed is no error."""
     wait_ms = _wait_ms(wait)
     within = await services.tenancy.namespace(caller, namespace)
-    record = await services.runs.find(caller, within, run)
-    record = await services.runs.wait(record, wait_ms, until)
+    record = await services.runs.wait(within.id, checked_run(caller, run), wait_ms, until)
     return json_response(await services.runs.view(record))
 
 

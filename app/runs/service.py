@@ -42,7 +42,7 @@ TEXTS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    record: RunRecord
+    run: RunId
     replayed: bool
 
 
@@ -86,17 +86,15 @@ class Runs:
             known = await self._repository.started_before(principal.organization, namespace.id, ROUTE, key)
             if known is not None:
                 same = known["request_sha256"] == request_sha256
-                return await self._replay(namespace.id, RunId(known["object_id"]), same=same)
+                return self._replay(RunId(known["object_id"]), same=same)
         ttl_ms = _checked(body)
         request = await self._request(principal, namespace, body, ttl_ms)
         verdict = await self.store.start_run(
             replace(request, idempotency_key=key, request_sha256=request_sha256)
         )
         if verdict.outcome is not StartOutcome.STARTED:
-            return await self._replay(
-                namespace.id, verdict.run, same=verdict.outcome is StartOutcome.REPLAYED
-            )
-        return Started(await self.record(namespace.id, request.run), replayed=False)
+            return self._replay(verdict.run, same=verdict.outcome is StartOutcome.REPLAYED)
+        return Started(request.run, replayed=False)
 
     async def _request(
         self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int
@@ -137,10 +135,10 @@ class Runs:
             route=ROUTE,
         )
 
-    async def _replay(self, namespace: NamespaceId, run: RunId, *, same: bool) -> Started:
+    def _replay(self, run: RunId, *, same: bool) -> Started:
         if not same:
             raise IdempotencyConflict("This Idempotency-Key was used to start another run.")
-        return Started(await self.record(namespace, run), replayed=True)
+        return Started(run, replayed=True)
 
     # -- Reading
 
@@ -154,19 +152,23 @@ class Runs:
             raise NotFound(f"There is no run {run} in this namespace.")
         return found
 
-    async def wait(self, record: RunRecord, wait_ms: int, until: Until) -> RunRecord:
-        """Return the run as it is at the first of ended, quarantined, blocked if asked for, or elapsed."""
-        if not wait_ms or record.status is not RunStatus.ACTIVE:
-            return record
+    async def wait(self, namespace: NamespaceId, run: RunId, wait_ms: int, until: Until) -> RunRecord:
+        """Return the run as it is at the first of ended, quarantined, blocked if asked for, or elapsed.
+
+        Errors: NotFound.
+        """
+        if not wait_ms:
+            return await self.record(namespace, run)
         loop = asyncio.get_running_loop()
         ends = loop.time() + wait_ms / 1000
-        window_ends = TimeMs(await self.store.now() + wait_ms)
-        with self._wakeups.watch_run(record.run) as watch:
+        until_blocked = until == "blocked"
+        window_ends = TimeMs(await self.store.now() + wait_ms if until_blocked else 0)
+        with self._wakeups.watch_run(run, only_its_end=not until_blocked) as watch:
             while True:
-                record = await self.record(record.namespace, record.run)
+                record = await self.record(namespace, run)
                 if record.status is not RunStatus.ACTIVE:
                     return record
-                if until == "blocked" and await self._blocked(record, window_ends):
+                if until_blocked and await self._blocked(record, window_ends):
                     return record
                 left = ends - loop.time()
                 if left <= 0 or self._stop.is_set():

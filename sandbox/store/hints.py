@@ -87,6 +87,9 @@ class HintBus:
     def _put(self, address: str, data: bytes) -> None:
         if self._socket is None or len(data) + 2 > DATAGRAM_MAX:
             return
+        if address == self.address:
+            asyncio.get_running_loop().call_soon(self._handle, orjson.loads(data))
+            return
         queue = self._outgoing.setdefault(address, deque())
         if len(queue) >= QUEUE_MAX:
             logger.debug("a hint to %s is dropped: too many wait for it", address)
@@ -152,5 +155,8 @@ class HintBus:
                 logger.warning("a hint that is no JSON is ignored")
                 continue
             for message in messages:
-                for handler in self._handlers:
-                    handler(message)
+                self._handle(message)
+
+    def _handle(self, message: Message) -> None:
+        for handler in self._handlers:
+            handler(message)

@@ -76,20 +76,20 @@ class Wakeups:
         self.on_stray: Callable[[str, Task, Callable[[], None]], None] | None = None
         """Called with a claim that does not wait here any more, a task that was leased to it, and what wakes
         another claim once the task is on offer again."""
-        self._runs: dict[str, list[Watch]] = defaultdict(list)
+        self._runs: dict[str, list[tuple[Watch, bool]]] = defaultdict(list)
         self._tasks: dict[str, list[tuple[TaskFilter, ParkedWatch]]] = defaultdict(list)
         self._unseen: dict[str, set[Offer]] = defaultdict(set)
         hints.on_message(self._on_hint)
 
     @contextlib.contextmanager
-    def watch_run(self, run: RunId) -> Iterator[Watch]:
-        """Woken when the run's journal grew or its status changed."""
-        watch = Watch()
-        self._runs[run].append(watch)
+    def watch_run(self, run: RunId, *, only_its_end: bool = False) -> Iterator[Watch]:
+        """Woken when the run's journal grew or its status changed, or only when the run has ended (or stopped)."""
+        pair = (Watch(), only_its_end)
+        self._runs[run].append(pair)
         try:
-            yield watch
+            yield pair[0]
         finally:
-            self._runs[run].remove(watch)
+            self._runs[run].remove(pair)
             if not self._runs[run]:
                 del self._runs[run]
 
@@ -117,9 +117,10 @@ class Wakeups:
             if not self._tasks[wanted.organization]:
                 del self._tasks[wanted.organization]
 
-    def wake_run(self, run: RunId) -> None:
-        for watch in self._runs.get(run, ()):
-            watch.wake()
+    def wake_run(self, run: RunId, *, ended: bool) -> None:
+        for watch, only_its_end in self._runs.get(run, ()):
+            if ended or not only_its_end:
+                watch.wake()
 
     def wake_task(self, organization: str, namespace: str, toolset: str | None, tool: str) -> None:
         """One waiter looks at each offered call; with none free, the next one that comes does."""
@@ -152,7 +153,7 @@ class Wakeups:
             self._on_leased(message)
             return
         if kind == "run":
-            self.wake_run(RunId(message["run"]))
+            self.wake_run(RunId(message["run"]), ended=message.get("ended", False))
         elif kind == "tasks":
             for tool in message["tools"]:
                 self.wake_task(message["organization"], message["namespace"], message["toolset"], tool)

@@ -6,7 +6,7 @@ from typing import Self
 import asyncpg
 import orjson
 
-from sandbox.journal.entries import DELIVERED_TYPES
+from sandbox.journal.entries import DELIVERED_TYPES, EntryType
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
@@ -85,7 +85,7 @@ class PostgresEdge(Reads, Tasks, Scripts, Due):
         return verdict
 
     def _announce(self, hints: HintBus, event: EventAppend, verdict: EventVerdict) -> None:
-        hints.send("api", {"k": "run", "run": event.run})
+        hints.send("api", {"k": "run", "run": event.run, "ended": event.type is EntryType.RUN_ABORTED})
         if event.type not in DELIVERED_TYPES:
             return
         if verdict.owner is None:
