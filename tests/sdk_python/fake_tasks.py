@@ -60,6 +60,13 @@ class FakeTasks:
         """Requests (by body) that take effect but are never answered."""
         self.lease_ms = LEASE_MS
         self.most_leased = 0
+        self.most_promised = 0
+        """Leased calls and slots of the claims that wait, together: what the worker must have room for."""
+        self.refuse_once: list[str] = []
+        """Codes with which results are refused, one each, before they are taken."""
+        self.redeliver = False
+        """Give calls again that are leased to another claim, as no server should."""
+        self._parked: dict[int, tuple[Request, int]] = {}
         self._changed = asyncio.Condition()
         self._numbers = 0
 
@@ -123,13 +130,20 @@ class FakeTasks:
         assert set(claim) <= {"claim_id", "max", "wait", "tools", "toolset", "namespace", "linger_ms"}
         self.claims.append(claim)
         await self._notify()
-        asked_at = asyncio.get_running_loop().time()
-        while not request.gone() and not (leased := self._lease(claim)):
-            left = claim["wait"] / 1000 - (asyncio.get_running_loop().time() - asked_at)
-            if left <= 0:
-                return []
-            await self._wait(left)
-        return [] if request.gone() else leased
+        ends = asyncio.get_running_loop().time() + claim["wait"] / 1000
+        self._parked[id(request)] = (request, claim["max"])
+        try:
+            while not request.gone():
+                self._count()
+                if leased := self._lease(claim):
+                    return leased
+                left = ends - asyncio.get_running_loop().time()
+                if left <= 0:
+                    return []
+                await self._wait(left)
+            return []
+        finally:
+            del self._parked[id(request)]
 
     async def _wait(self, seconds: float) -> None:
         try:
@@ -140,6 +154,8 @@ class FakeTasks:
 
     def _lease(self, claim: dict[str, Any]) -> list[dict[str, Any]]:
         given = [o for o in self.offers if o.claim_id == claim["claim_id"] and _open(o)]
+        if self.redeliver:
+            given = [o for o in self.offers if o.claim_id is not None and _open(o)]
         for offer in self.offers:
             if len(given) >= claim["max"]:
                 break
@@ -151,6 +167,11 @@ class FakeTasks:
             self.most_leased, sum(o.claim_id is not None and _open(o) for o in self.offers)
         )
         return [self._task(o) for o in given]
+
+    def _count(self) -> None:
+        leased = sum(o.claim_id is not None and _open(o) for o in self.offers)
+        parked = sum(slots for request, slots in self._parked.values() if not request.gone())
+        self.most_promised = max(self.most_promised, leased + parked)
 
     def _task(self, offer: Offer) -> dict[str, Any]:
         return {
@@ -185,6 +206,8 @@ class FakeTasks:
         if verb == "release":
             offer.claim_id = offer.token = None
             return {"token": token, "ok": True}
+        if self.refuse_once and verb == "complete":
+            return {"token": token, "ok": False, "code": self.refuse_once.pop(), "detail": "try again"}
         if verb == "defer":
             offer.deferred = True
             return {"token": token, "ok": True}

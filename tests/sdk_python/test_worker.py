@@ -70,6 +70,26 @@ async def test_never_more_calls_than_slots(tasks: FakeTasks, client: AsyncRewind
     assert tasks.most_leased <= 7
 
 
+async def test_claims_promise_no_more_than_the_free_slots(tasks: FakeTasks, client: AsyncRewind) -> None:
+    """Tools end one by one, so that several claims wait at the same time, each for the slots it freed."""
+    gates = [asyncio.Event() for _ in range(5)]
+
+    @tool
+    async def wait_for(n: int) -> int:
+        await gates[n].wait()
+        return n
+
+    for n in range(5):
+        await tasks.offer("wait_for", {"n": n})
+    async with client.worker(tools=[wait_for], max_slots=5, lanes=4):
+        await tasks.until(lambda: all(o.claim_id for o in tasks.offers))
+        for n, gate in enumerate(gates):
+            gate.set()
+            await tasks.settled(n + 1)
+        await tasks.until(lambda: len(tasks.claims) >= 5)
+    assert tasks.most_promised == 5
+
+
 async def test_a_slow_call_holds_up_no_other(tasks: FakeTasks, client: AsyncRewind) -> None:
     gate = asyncio.Event()
 

@@ -126,6 +126,41 @@ async def test_a_server_that_is_not_there_yet(tasks: FakeTasks, client: AsyncRew
         await tasks.settled(1)
 
 
+async def test_a_task_that_is_delivered_again_runs_once(tasks: FakeTasks, client: AsyncRewind) -> None:
+    executed: Counter[int] = Counter()
+    gate = asyncio.Event()
+
+    @tool
+    async def slow(ctx: ToolContext) -> None:
+        executed[ctx.call] += 1
+        await gate.wait()
+
+    @tool
+    async def quick(ctx: ToolContext) -> None:
+        executed[ctx.call] += 1
+
+    await tasks.offer("slow")
+    tasks.redeliver = True
+    async with client.worker(tools=[slow, quick], max_slots=3, wait_s=0.01):
+        for n in range(5):
+            await tasks.offer("quick")
+            await tasks.settled(n + 1)
+        gate.set()
+        await tasks.settled(6)
+    assert executed == dict.fromkeys(range(1, 7), 1)
+
+
+async def test_an_outcome_that_is_refused_for_now_is_reported_again(
+    tasks: FakeTasks, client: AsyncRewind
+) -> None:
+    tasks.refuse_once = ["internal", "unavailable"]
+    for n in range(3):
+        await tasks.offer("add", {"a": n})
+    async with client.worker(tools=[add], wait_s=0.01):
+        await tasks.settled(3)
+    assert [o.outcome for o in tasks.offers] == [("complete", n + 1) for n in range(3)]
+
+
 async def test_one_outcome_that_the_server_cannot_read_spoils_no_other(
     tasks: FakeTasks, client: AsyncRewind
 ) -> None:
