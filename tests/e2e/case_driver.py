@@ -13,11 +13,11 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import rewind
 
-from tests.e2e.stack import Stack, eventually
+from tests.e2e.stack import Database, eventually
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "scripts"
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
@@ -95,10 +95,20 @@ class World:
         return self.answers[call]
 
 
+class Product(Protocol):
+    """The running product as a player needs it."""
+
+    url: str
+    api_key: str
+    database: Database
+
+    def logs(self) -> str: ...
+
+
 class Player:
     """Registers the cases' toolsets, serves their tools, and plays runs one after the other or side by side."""
 
-    def __init__(self, stack: Stack, cases: list[Case]) -> None:
+    def __init__(self, stack: Product, cases: list[Case]) -> None:
         self.stack = stack
         self.cases = cases
         self.client = rewind.AsyncRewind(
@@ -171,13 +181,13 @@ class Player:
 
     async def _step(self, world: World) -> bool:
         """Let the next thing happen if nothing else can; True at the end of the run."""
-        row = await self.stack.row(STATE_SQL, world.run)
+        row = await self.stack.database.row(STATE_SQL, world.run)
         if row["status"] != 0:
             return True
         if row["delivered"] < row["last_event"] or row["unclaimed"] or row["calls"] != len(world.held):
             return False
         due = row["due"]
-        now = await self.stack.now()
+        now = await self.stack.database.now()
         if world.held:
             held = heapq.heappop(world.held)
             world.clock_ms = max(world.clock_ms, held.due_ms)
@@ -196,11 +206,11 @@ class Player:
             )
             world.signals_sent += 1
         elif due is not None and due > now:
-            await self.stack.advance(due - now)
+            await self.stack.database.advance(due - now)
         return False
 
     async def _settled(self, world: World, call: int) -> bool:
-        row = await self.stack.row(
+        row = await self.stack.database.row(
             "select 1 from pending where run_id = $1 and kind = 0 and n = $2", world.run, call
         )
         return row is None

@@ -44,6 +44,52 @@ async def eventually(
     return answer
 
 
+class Database:
+    """The run's rows as a test looks at them, past a restart of Postgres; and the product's time."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._turn = asyncio.Lock()
+        self._connection: asyncpg.Connection | None = None
+
+    async def row(self, sql: str, *values: object) -> Any:
+        return (await self.rows(sql, *values) or [None])[0]
+
+    async def rows(self, sql: str, *values: object) -> list[Any]:
+        while True:
+            async with self._turn:
+                if self._connection is None:
+                    self._connection = await eventually(self._connect, what="a connection to Postgres")
+                try:
+                    return list(await self._connection.fetch(sql, *values))
+                except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
+                    self._connection.terminate()
+                    self._connection = None
+
+    async def _connect(self) -> asyncpg.Connection | None:
+        try:
+            return await connect(self.url)
+        except (asyncpg.PostgresError, OSError):
+            return None
+
+    async def close(self) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def advance(self, ms: int) -> None:
+        await self.row("update clock set offset_ms = offset_ms + $1 returning offset_ms", ms)
+
+    async def now(self) -> int:
+        return int((await self.row("select now_ms() as now"))["now"])
+
+    async def entries(self, run: str) -> list[tuple[int, int, int, bytes]]:
+        """(seq, type, time, body) as they are stored."""
+        rows = await self.rows(
+            "select seq, type, time, body from entries where run_id = $1 order by seq", run
+        )
+        return [tuple(row) for row in rows]
+
+
 class Process:
     """One process of the product, in its own session, with its log in a file."""
 
@@ -96,7 +142,6 @@ class Stack:
         workers: int = 1,
         environ: dict[str, str] | None = None,
     ) -> None:
-        self.database_url = database_url
         self.folder = folder
         self._count = workers
         self._listener = socket.socket()
@@ -115,8 +160,7 @@ class Stack:
         }
         self.serve: Process
         self.workers: list[Process] = []
-        self.database: asyncpg.Connection
-        self._turn = asyncio.Lock()
+        self.database = Database(database_url)
         self.api_key = ""
         self.organization = ""
 
@@ -131,12 +175,10 @@ class Stack:
     async def __aexit__(self, *_: object) -> None:
         for process in [*self.workers, *([self.serve] if hasattr(self, "serve") else [])]:
             process.kill()
-        if hasattr(self, "database"):
-            await self.database.close()
+        await self.database.close()
         self._listener.close()
 
     async def _start(self) -> None:
-        self.database = await connect(self.database_url)
         created = subprocess.run(
             [sys.executable, "-m", "rewind.cli", "admin", "organizations", "create", "tests", "--json"],
             env=self._environ,
@@ -181,44 +223,16 @@ class Stack:
 
     async def owner_of(self, run: str) -> Process | None:
         """The worker process that owns the run now."""
-        row = await self.row(
+        row = await self.database.row(
             "select w.pid from runs r join workers w on w.worker_id = r.owner where r.run_id = $1", run
         )
         return next((worker for worker in self.workers if row is not None and worker.pid == row["pid"]), None)
-
-    async def row(self, sql: str, *values: object) -> Any:
-        """One row of the database, looked at past a restart of Postgres."""
-        return (await self.rows(sql, *values) or [None])[0]
-
-    async def rows(self, sql: str, *values: object) -> list[Any]:
-        while True:
-            try:
-                async with self._turn:
-                    return list(await self.database.fetch(sql, *values))
-            except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
-                await self.reconnect()
-
-    async def reconnect(self) -> None:
-        async def connected() -> asyncpg.Connection | None:
-            try:
-                return await connect(self.database_url)
-            except (asyncpg.PostgresError, OSError):
-                return None
-
-        self.database.terminate()
-        self.database = await eventually(connected, what="a connection to Postgres")
 
     async def kill_worker(self, worker: Process) -> None:
         """kill -9, and another one starts in its place."""
         worker.kill()
         self.workers.remove(worker)
         self.start_worker()
-
-    async def advance(self, ms: int) -> None:
-        await self.row("update clock set offset_ms = offset_ms + $1 returning offset_ms", ms)
-
-    async def now(self) -> int:
-        return int((await self.row("select now_ms() as now"))["now"])
 
     def logs(self) -> str:
         logs = sorted(self.folder.glob("*.log"))

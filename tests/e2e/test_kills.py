@@ -21,24 +21,15 @@ CI_SECONDS = 240
 SOAK = os.environ.get("REWIND_SOAK") == "1"
 
 
-async def entries_of(stack: Stack, run: str) -> list[tuple[int, int, int, bytes]]:
-    return [
-        tuple(row)
-        for row in await stack.rows(
-            "select seq, type, time, body from entries where run_id = $1 order by seq", run
-        )
-    ]
-
-
 async def kill_after(stack: Stack, world: World, seq: int) -> bool:
     """kill -9 the owner of the run as soon as entry `seq` is committed; False when the run had ended by then."""
 
     async def committed() -> bool:
-        row = await stack.row("select next_seq, status from runs where run_id = $1", world.run)
+        row = await stack.database.row("select next_seq, status from runs where run_id = $1", world.run)
         return bool(row["next_seq"] > seq or row["status"])
 
     async def owned_or_ended() -> object:
-        row = await stack.row("select status from runs where run_id = $1", world.run)
+        row = await stack.database.row("select status from runs where run_id = $1", world.run)
         return "ended" if row["status"] else await stack.owner_of(world.run)
 
     await eventually(committed, what=f"entry {seq} of {world.case.name}", every_s=0.0005)
@@ -49,17 +40,17 @@ async def kill_after(stack: Stack, world: World, seq: int) -> bool:
     return True
 
 
-async def play_killed(player: Player, case: Case, seq: int) -> bool:
+async def play_killed(player: Player, stack: Stack, case: Case, seq: int) -> bool:
     """Play a case with a kill after `seq`; what was recorded before the kill is still there, unchanged."""
     world = await player.start(case)
     playing = asyncio.create_task(player.finish(world))
     try:
-        killed = await kill_after(player.stack, world, seq)
-        before = await entries_of(player.stack, world.run)
+        killed = await kill_after(stack, world, seq)
+        before = await player.stack.database.entries(world.run)
         await playing
     finally:
         playing.cancel()
-    assert (await entries_of(player.stack, world.run))[: len(before)] == before, case.name
+    assert (await player.stack.database.entries(world.run))[: len(before)] == before, case.name
     journal = list(await player.client.runs.journal(world.run))
     check(world, await player.client.runs.get(world.run), journal)
     return killed
@@ -70,7 +61,7 @@ async def lengths(player: Player) -> dict[str, int]:
     found = {}
     for case in player.cases:
         world = await player.play(case)
-        found[case.name] = len(await entries_of(player.stack, world.run))
+        found[case.name] = len(await player.stack.database.entries(world.run))
     return found
 
 
@@ -79,6 +70,7 @@ async def test_a_worker_killed_after_each_entry_changes_nothing(
     database_url: str, s3_url: str, tmp_path: Path
 ) -> None:
     seed = int(os.environ.get("REWIND_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+    print(f"\nseed {seed}")
     cases = [Case.load(name) for name in case_names()]
     async with Stack(database_url, s3_url, tmp_path, workers=2) as stack, Player(stack, cases) as player:
         sizes = await lengths(player)
@@ -90,7 +82,7 @@ async def test_a_worker_killed_after_each_entry_changes_nothing(
             if time.monotonic() > give_up:
                 break
             runs += 1
-            kills += await play_killed(player, case, seq)
-        print(f"\nkills: {kills} in {runs} of {len(every)} runs, seed {seed}")
+            kills += await play_killed(player, stack, case, seq)
+        print(f"kills: {kills} in {runs} of {len(every)} runs, seed {seed}")
         assert kills > 0
         assert not SOAK or runs == len(every), "the soak did not get through"
