@@ -8,19 +8,21 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from socket import socket
 from typing import Any
 
 import orjson
 
-from sandbox.epochs.registry import EpochFiles, check_engine, epoch_files
+from sandbox.epochs.registry import check_engine, epoch_files
+from sandbox.isolate.code import Library
 from sandbox.isolate.confine import confine
 from sandbox.isolate.engine import Engine, EngineError, Handle, Isolate, ScriptThrewError, StoppedError
 from sandbox.isolate.frames import Frame, receive_frame
 from sandbox.isolate.selftest import self_test
 from sandbox.isolate.vitals import Vitals
+from sandbox.isolate.warmup import load_prelude, warm_libraries
 
 SETUP_BUDGET_US = 5_000_000
 """CPU for compiling a script of the largest size, with room."""
@@ -37,8 +39,8 @@ class Blank:
 
 
 class Child:
-    def __init__(self, files: EpochFiles, engine: Engine, vitals: Vitals, blanks: int) -> None:
-        self._files = files
+    def __init__(self, libraries: Sequence[Library], engine: Engine, vitals: Vitals, blanks: int) -> None:
+        self._libraries = libraries
         self._engine = engine
         self._vitals = vitals
         self._blanks_wanted = blanks
@@ -71,13 +73,10 @@ class Child:
         isolate = Isolate(
             self._engine,
             heap_bytes=heap_bytes,
-            libraries=self._files.libraries,
+            libraries=self._libraries,
             on_event=self._vitals.begin,
         )
-        entry = isolate.evaluate(self._files.runtime)
-        if not isinstance(entry, Handle) or not entry.is_function:
-            raise EngineError("the prelude gave no entry function")
-        return Blank(isolate, entry)
+        return Blank(isolate, load_prelude(isolate))
 
     def _open(self, header: dict[str, Any], body: bytes) -> Frame:
         heap_bytes = header["heap_bytes"]
@@ -149,8 +148,14 @@ def start(flags: tuple[str, ...] | None, warm: Callable[[Engine], None]) -> tupl
 
 def main() -> None:
     files = epoch_files(int(sys.argv[5]))
-    connection, vitals, engine = start(None, lambda engine: self_test(engine, files))
-    child = Child(files, engine, vitals, blanks=int(sys.argv[6]))
+    libraries: list[Library] = []
+
+    def warm(engine: Engine) -> None:
+        self_test(engine, files)
+        libraries.extend(warm_libraries(engine, files))
+
+    connection, vitals, engine = start(None, warm)
+    child = Child(libraries, engine, vitals, blanks=int(sys.argv[6]))
     serve(connection, child.answer, child.prepare)
     os._exit(0)
 

@@ -9,10 +9,12 @@ import ctypes
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.isolate import code
+from sandbox.isolate.code import Library
 from sandbox.isolate.symbols import (
     ENGINE_CALLBACK,
     HEAP_CALLBACK,
@@ -23,19 +25,12 @@ from sandbox.isolate.symbols import (
     RejectMessage,
 )
 
-EPOCH_1_FLAGS = (
-    "--single-threaded",
-    "--jitless",
-    "--max-heap-size=160",
-    "--disallow-code-generation-from-strings",
-)
-"""Without JIT the depth at which the stack overflows is the same cold and warm."""
 COMPILER_FLAGS = ("--single-threaded", "--max-heap-size=768", "--disallow-code-generation-from-strings")
 
 HEAP_GRACE_BYTES = 1 << 30
 """What V8 may allocate beyond its limit while the termination takes effect; less kills the process."""
 
-_RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _LOAD_FIRST = 1, 2, 3, 4, 5, 16
+_RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _RECORD, _LOAD_FIRST = 1, 2, 3, 4, 5, 6, 16
 _HOOKS = {_INIT: "__init", _DRAIN: "__drain", _SWEEP: "__sweep", _PULL: "__pull"}
 _SLOTS = 4_000_000_000
 """Indexes on the global object where the prelude finds its mailbox and the rejections; it deletes both."""
@@ -80,7 +75,7 @@ class Handle:
 class Engine:
     """V8 in this process: flags are fixed when it starts, so a process serves one epoch or the compiler."""
 
-    def __init__(self, flags: tuple[str, ...] = EPOCH_1_FLAGS) -> None:
+    def __init__(self, flags: tuple[str, ...]) -> None:
         try:
             self.v8 = V8(list(flags))
         except (ImportError, OSError) as error:
@@ -92,7 +87,7 @@ class Engine:
 
 
 class Isolate:
-    """Shapes: `libraries` are sources that the prelude may load by index when a script first needs them.
+    """Shapes: `libraries` are scripts that are loaded by index: the prelude, and what it needs at times.
 
     `on_event(n)` is called on the isolate's thread after the n-th event of a call was drained.
     Errors: StoppedError, ScriptThrewError, EngineError.
@@ -103,7 +98,8 @@ class Isolate:
         engine: Engine,
         *,
         heap_bytes: int,
-        libraries: tuple[bytes, ...] = (),
+        libraries: Sequence[Library] = (),
+        record_code: bool = False,
         on_event: Callable[[int], None] | None = None,
     ) -> None:
         self._v8 = engine.v8
@@ -111,6 +107,7 @@ class Isolate:
         self._engine = engine
         self._heap_bytes = heap_bytes
         self._libraries = libraries
+        self._loaded: dict[int, Any] | None = {} if record_code else None
         self._on_event = on_event
         self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._text = b""
@@ -135,6 +132,7 @@ class Isolate:
         for index in range(len(libraries)):
             self._install(_LOAD_FIRST + index, f"__load{index}")
         self._evaluate(_BIND)
+        self._recorder = self._install(_RECORD, "__record") if record_code else None
         self._undefined = self._evaluate("undefined")
         self._no_arguments = self._evaluate("[]")
 
@@ -158,6 +156,18 @@ class Isolate:
         receiver = (this or self._undefined).raw
         self._dll.mr_call_function(self._context, function.raw, receiver, self._no_arguments.raw, _RESULT)
         return self._finish(budget_us)
+
+    def load(self, index: int) -> Handle | str:
+        """The value of a library. To be called before the prelude takes the loaders away."""
+        return self.evaluate(
+            f"((mailbox,load)=>{{load();return mailbox[{MAILBOX_LIBRARY}]}})(globalThis[{_SLOTS}],__load{index})"
+        )
+
+    def record_code(self) -> None:
+        """Give every library that was loaded here the code that is compiled by now."""
+        if self._recorder is None:
+            raise EngineError("this isolate does not record code")
+        self.call(self._recorder, budget_us=5_000_000)
 
     def cpu_ns(self) -> int:
         return time.clock_gettime_ns(self._clock)
@@ -213,13 +223,14 @@ class Isolate:
         raw = self._results.get()
         return Handle(raw, raw.contents.type)
 
-    def _install(self, hook: int, name: str) -> None:
+    def _install(self, hook: int, name: str) -> Handle:
         dll, context = self._dll, self._context
         function = dll.mr_make_js_callback(context, hook)
         global_ = self._evaluate("globalThis").raw
         key = dll.mr_alloc_string_val(context, name.encode(), len(name), _STRING)
         for value in (dll.mr_set_object_item(context, global_, key, function), function, global_, key):
             dll.mr_free_value(context, value)
+        return self._evaluate(name)
 
     # -- Hooks: all run on the isolate's own thread, inside V8
 
@@ -236,6 +247,8 @@ class Isolate:
                 self._put_text(self._mailbox, MAILBOX_TEXT, self._text)
             elif hook == _INIT:
                 self._bind_thread()
+            elif hook == _RECORD:
+                self._record()
             else:
                 self._load(hook - _LOAD_FIRST)
         except BaseException as error:
@@ -272,14 +285,17 @@ class Isolate:
         v8.put_index(target, context, index, v8.new_string(self._isolate, text, 0, len(text)))
 
     def _load(self, index: int) -> None:
-        """Compile a library inside the call that first needs it; most scripts need none."""
-        v8 = self._v8
-        context = v8.current_context(self._isolate)
-        text = self._libraries[index]
-        script = v8.compile(context, v8.new_string(self._isolate, text, 0, len(text)), None)
-        value = v8.run(script, context) if script else None
+        """Compile a library inside the call that first needs it; most scripts need none but the prelude."""
+        unbound, value = code.load(self._v8, self._isolate, self._libraries[index])
+        if self._loaded is not None and unbound:
+            self._loaded[index] = self._kept(unbound)
         if value:
-            v8.put_index(self._mailbox, context, MAILBOX_LIBRARY, value)
+            context = self._v8.current_context(self._isolate)
+            self._v8.put_index(self._mailbox, context, MAILBOX_LIBRARY, value)
+
+    def _record(self) -> None:
+        for index, unbound in (self._loaded or {}).items():
+            self._libraries[index].cache = code.code_cache(self._v8, unbound)
 
     def _promise_event(self, message: RejectMessage) -> None:
         """Keep the promises that were rejected and have no handler yet, with their reasons, in order.

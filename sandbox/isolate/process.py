@@ -22,7 +22,7 @@ import orjson
 from sandbox.isolate.api import ChildDied, LimitExceeded, SandboxFault
 from sandbox.isolate.confine import LAYERS, ON
 from sandbox.isolate.frames import Frame, FrameError, read_frame
-from sandbox.isolate.vitals import Vitals, process_cpu_ns, process_rss_bytes
+from sandbox.isolate.vitals import ResidentMemory, Vitals, process_cpu_ns
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 WATCH_INTERVAL_S = 0.02
@@ -50,6 +50,7 @@ class _Flight:
     rss_bytes: int
     events: Sequence[bytes] = ()
     killed_for: LimitExceeded | None = None
+    look_after: asyncio.TimerHandle | None = None
 
 
 @dataclass
@@ -60,6 +61,7 @@ class ChildProcess:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     vitals: Vitals
+    memory: ResidentMemory
     confinement: dict[str, str] = field(default_factory=dict)
     load: int = 0
     """Isolates in it, and requests waiting for it."""
@@ -84,16 +86,14 @@ class ChildProcess:
         async with self.lock:
             if self.dead:
                 raise ChildDied("the sandbox process is gone")
-            flight = _Flight(budget_us, heap_bytes, time.monotonic(), self._rss(), events)
+            flight = _Flight(budget_us, heap_bytes, time.monotonic(), self.memory.read_bytes(), events)
             self._flight = flight
-            watch = asyncio.get_running_loop().create_task(self._watch(flight))
+            flight.look_after = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._look, flight)
             try:
                 answer = await self._exchange(request)
             finally:
                 self._flight = None
-                watch.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watch
+                flight.look_after.cancel()
         self._raise_stop(answer, events)
         return answer
 
@@ -114,8 +114,9 @@ class ChildProcess:
         with contextlib.suppress(OSError):
             await self.writer.wait_closed()
         await asyncio.to_thread(self.process.wait)
-        if self.process.stderr is not None:
+        if self.process.stderr is not None and not self.process.stderr.closed:
             self.process.stderr.close()
+            self.memory.close()
 
     async def _exchange(self, request: Frame) -> Frame:
         if self.dead:
@@ -154,29 +155,21 @@ class ChildProcess:
         text = stream.read(STDERR_BYTES_MAX) or b""
         return text.decode(errors="replace").strip()[-2_000:]
 
-    async def _watch(self, flight: _Flight) -> None:
-        cap = flight.rss_bytes + flight.heap_bytes + RSS_GRACE_BYTES
-        while True:
-            await asyncio.sleep(WATCH_INTERVAL_S)
-            try:
-                used_ns = process_cpu_ns(self.pid) - self.vitals.event_began_ns
-                rss = self._rss()
-            except OSError:
-                return
-            if used_ns > flight.budget_us * 1_000 + CPU_GRACE_NS:
-                flight.killed_for = self._exceeded(flight, "cpu", used_ns // 1_000_000)
-            elif rss > cap:
-                flight.killed_for = self._exceeded(flight, "heap", rss - flight.rss_bytes)
-            elif time.monotonic() - flight.started_s < WALL_LIMIT_S:
-                continue
-            self.kill()
-            return
-
-    def _rss(self) -> int:
+    def _look(self, flight: _Flight) -> None:
+        """One look at a busy child; again after the interval unless it had to be killed."""
         try:
-            return process_rss_bytes(self.pid)
-        except (OSError, IndexError):
-            return 0
+            used_ns = process_cpu_ns(self.pid) - self.vitals.event_began_ns
+            rss = self.memory.read_bytes()
+        except OSError:
+            return
+        if used_ns > flight.budget_us * 1_000 + CPU_GRACE_NS:
+            flight.killed_for = self._exceeded(flight, "cpu", used_ns // 1_000_000)
+        elif rss > flight.rss_bytes + flight.heap_bytes + RSS_GRACE_BYTES:
+            flight.killed_for = self._exceeded(flight, "heap", rss - flight.rss_bytes)
+        elif time.monotonic() - flight.started_s < WALL_LIMIT_S:
+            flight.look_after = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._look, flight)
+            return
+        self.kill()
 
     def _exceeded(self, flight: _Flight, limit: str, used: int) -> LimitExceeded:
         allowed = flight.budget_us // 1_000 if limit == "cpu" else flight.heap_bytes
@@ -225,7 +218,7 @@ async def start_child(
         theirs.close()
         os.close(page)
     reader, writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 20)
-    child = ChildProcess(process, reader, writer, vitals)
+    child = ChildProcess(process, reader, writer, vitals, ResidentMemory(process.pid))
     try:
         hello = await asyncio.wait_for(read_frame(reader), START_TIMEOUT_S)
     except (asyncio.IncompleteReadError, TimeoutError, OSError) as error:

@@ -81,12 +81,18 @@ class V8:
             c_int,
             c_int,
         )
-        self.compile = bind(
-            "_ZN2v86Script7Compile" + _LOCAL_CONTEXT + "NS1_INS_6StringEEEPNS_12ScriptOriginE",
+        self.compile_unbound = bind(
+            "_ZN2v814ScriptCompiler20CompileUnboundScriptEPNS_7IsolateEPNS0_6SourceE"
+            "NS0_14CompileOptionsENS0_13NoCacheReasonE",
             c_void_p,
             c_void_p,
             c_void_p,
-            c_void_p,
+            c_int,
+            c_int,
+        )
+        self.bind_script = bind("_ZN2v813UnboundScript20BindToCurrentContextEv", c_void_p, c_void_p)
+        self.create_code_cache = bind(
+            "_ZN2v814ScriptCompiler15CreateCodeCacheENS_5LocalINS_13UnboundScriptEEE", c_void_p, c_void_p
         )
         self.run = bind("_ZN2v86Script3Run" + _LOCAL_CONTEXT, c_void_p, c_void_p, c_void_p)
 

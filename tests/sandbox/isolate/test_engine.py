@@ -24,6 +24,7 @@ from sandbox.epochs.registry import epoch_files
 from sandbox.isolate import engine as engines
 from sandbox.isolate.engine import *
 from sandbox.isolate.selftest import self_test
+from sandbox.isolate.warmup import load_prelude, warm_libraries
 files = epoch_files(1)
 """
 
@@ -88,9 +89,10 @@ def test_isolates_come_and_go_without_growth() -> None:
 import pathlib, mmap
 engine = Engine(files.flags)
 rss = lambda: int(pathlib.Path("/proc/self/statm").read_bytes().split()[1]) * mmap.PAGESIZE / 2**20
+libraries = warm_libraries(engine, files)
 def one():
-    isolate = Isolate(engine, heap_bytes=2**27, libraries=files.libraries)
-    isolate.evaluate(files.runtime)
+    isolate = Isolate(engine, heap_bytes=2**27, libraries=libraries)
+    load_prelude(isolate)
     isolate.close()
 for _ in range(60): one()
 before = rss()

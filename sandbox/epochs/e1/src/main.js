@@ -21,7 +21,7 @@ const { __drain: drain, __sweep: sweep, __pull: pull } = globalThis;
 const { __load0: loadUrl, __load1: loadEncoding, __load2: loadDigest } = globalThis;
 const mailbox = globalThis[MAILBOX];
 const rejections = globalThis[REJECTIONS];
-const HOOKS = ["__init", "__drain", "__sweep", "__pull", "__load0", "__load1", "__load2"];
+const HOOKS = ["__init", "__drain", "__sweep", "__pull", "__record", "__load0", "__load1", "__load2", "__load3"];
 for (const name of [...HOOKS, MAILBOX, REJECTIONS]) delete globalThis[name];
 
 const pulled = () => {
