@@ -220,10 +220,11 @@ def _start(
 def _tend(supervisor: Supervisor, signals: Signals, folder: DevFolder, addresses: Mapping[str, str]) -> None:
     known = supervisor.pids()
     while True:
-        signals.wait(supervisor.tend())
+        wait_s = supervisor.tend()
         if supervisor.pids() != known:
             known = supervisor.pids()
             folder.write_services(addresses, known)
+        signals.wait(wait_s)
 
 
 def _child_environment(
