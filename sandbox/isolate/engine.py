@@ -7,6 +7,7 @@ the entry function are known to the prelude's closures and to this module alone.
 
 import ctypes
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,14 @@ COMPILER_FLAGS = ("--single-threaded", "--max-heap-size=768", "--disallow-code-g
 
 HEAP_GRACE_BYTES = 1 << 30
 """What V8 may allocate beyond its limit while the termination takes effect; less kills the process."""
+
+STORM_MICROTASKS = 200_000
+"""More in one drain is an endless loop, or as good as one."""
+STORM_HEAP_BYTES = 1 << 30
+_LOOK_INTERVAL_S = 0.1
+_FINISHED_MICROTASKS_OFFSET = 40
+"""In v8::internal::MicrotaskQueue; the self-test counts."""
+_HEAP_USED = re.compile(rb'"used_heap_size":\s*(\d+)')
 
 _RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _RECORD, _LOAD_FIRST = 1, 2, 3, 4, 5, 6, 16
 _HOOKS = {_INIT: "__init", _DRAIN: "__drain", _SWEEP: "__sweep", _PULL: "__pull"}
@@ -116,6 +125,8 @@ class Isolate:
         self._stopping = False
         self._heap_hit = False
         self._heap_seen = 0
+        self._storm = False
+        self._microtasks_before = 0
         self._rejected: dict[int, list[int]] = {}
         self._rejected_next = 0
         self._fault: BaseException | None = None
@@ -184,12 +195,13 @@ class Isolate:
     def _finish(self, budget_us: int) -> Handle | str:
         """Wait for the result; stop the isolate when one event has used more CPU than it may."""
         while True:
-            used_us = (self.cpu_ns() - self._event_began_ns) // 1_000
+            left_us = budget_us - self._used_us()
             try:
-                raw = self._results.get(timeout=max(budget_us - used_us, 1_000) / 1e6)
+                raw = self._results.get(timeout=min(max(left_us, 1_000) / 1e6, _LOOK_INTERVAL_S))
             except queue.Empty:
-                used_us = (self.cpu_ns() - self._event_began_ns) // 1_000
+                used_us = self._used_us()
                 if used_us < budget_us:
+                    self._look_for_storm()
                     continue
                 self._stopping = True
                 self._v8.terminate(self._isolate)
@@ -197,12 +209,39 @@ class Isolate:
                 raise StoppedError("cpu", budget_us, max(used_us, budget_us + 1)) from None
             return self._converted(raw)
 
+    def _used_us(self) -> int:
+        return (self.cpu_ns() - self._event_began_ns) // 1_000
+
+    @property
+    def microtasks(self) -> int:
+        """How many the isolate has run so far; readable from any thread."""
+        return ctypes.c_int64.from_address(self._queue + _FINISHED_MICROTASKS_OFFSET).value
+
+    def _look_for_storm(self) -> None:
+        """Let an endless chain of promises run into its CPU limit, which is what is wrong with it.
+
+        Each promise of the chain waits for the next, so it would fill the heap a little earlier.
+        """
+        if not self._storm and self.microtasks - self._microtasks_before > STORM_MICROTASKS:
+            self._storm = True
+            self._dll.mr_set_hard_memory_limit(self._context, STORM_HEAP_BYTES)
+
+    def _heap_used(self) -> int:
+        """Bytes in use when the limit was hit, for the report."""
+        raw = self._dll.mr_heap_stats(self._context)
+        content = raw.contents
+        found = (
+            _HEAP_USED.search(ctypes.string_at(content.value.value_ptr, content.len)) if content.len else None
+        )
+        self._dll.mr_free_value(self._context, raw)
+        return max(int(found[1]) if found else 0, self._heap_seen, self._heap_bytes + 1)
+
     def _converted(self, raw: Any) -> Handle | str:
         type_, content = raw.contents.type, raw.contents
         if self._fault is not None:
             raise EngineError(f"a hook of the engine failed: {self._fault!r}") from self._fault
         if self._heap_hit or type_ == _OOM or self._dll.mr_hard_memory_limit_reached(self._context):
-            raise StoppedError("heap", self._heap_bytes, max(self._heap_seen, self._heap_bytes + 1))
+            raise StoppedError("heap", self._heap_bytes, self._heap_used())
         if type_ == _STRING:
             text = ctypes.string_at(content.value.value_ptr, content.len)
             self._dll.mr_free_value(self._context, raw)
@@ -260,6 +299,7 @@ class Isolate:
         self._isolate = v8.current_isolate()
         self._clock = (~threading.get_native_id() << 3) | 6
         context = v8.current_context(self._isolate)
+        self._queue = v8.microtask_queue(context)
         global_ = v8.global_object(context)
         self._mailbox = self._kept(v8.get_index(global_, context, _SLOTS))
         self._rejections = self._kept(v8.get_index(global_, context, _SLOTS + 1))
@@ -271,6 +311,7 @@ class Isolate:
         return self._v8.globalize(self._isolate, ctypes.c_uint64.from_address(local).value)
 
     def _drain(self) -> None:
+        self._microtasks_before = self.microtasks
         self._v8.drain_microtasks(self._isolate)
         if self._stopping or self._dll.mr_hard_memory_limit_reached(self._context):
             return  # the event is not over: it was stopped
@@ -333,6 +374,8 @@ class Isolate:
                 return
 
     def _near_heap_limit(self, _data: int, current: int, _initial: int) -> int:
+        if self._storm and current < STORM_HEAP_BYTES:
+            return current + STORM_HEAP_BYTES // 4
         self._stopping = self._heap_hit = True
         self._heap_seen = current
         self._v8.terminate(self._isolate)

@@ -21,6 +21,7 @@ _PRELUDE = """
     drained() { let ran = false; Promise.resolve().then(() => { ran = true }); drain(); return ran },
     code() { try { return new Function("return 1")() !== 1 } catch (e) { return e instanceof EvalError } },
     absent() { return typeof WebAssembly === "undefined" },
+    counted() { for (let i = 0; i < 1000; i++) Promise.resolve().then(() => {}); drain(); return true },
     pulled() { return mailbox[0] === "pulled" },
     loop() { const spin = () => Promise.resolve().then(spin); spin(); drain(); return true },
   };
@@ -30,6 +31,7 @@ _PRELUDE = """
 
 _PROPERTIES = {
     "pulled": "text reaches the sandbox",
+    "counted": "microtasks can be counted",
     "drained": "microtasks can be drained inside a call",
     "unhandled": "a promise rejected without a handler is seen",
     "late": "a handler attached later is seen",
@@ -58,13 +60,15 @@ def _try_properties(isolate: Isolate) -> None:
     if not isinstance(entry, Handle) or not entry.is_function:
         raise EngineError("the engine cannot hold a function")
     for name, promise in _PROPERTIES.items():
-        if isolate.call(entry, text=name.encode(), budget_us=1_000_000) != "true":
+        before = isolate.microtasks
+        held = isolate.call(entry, text=name.encode(), budget_us=1_000_000) == "true"
+        if not held or (name == "counted" and isolate.microtasks != before + 1_000):
             raise EngineError(f"the engine does not keep what Rewind relies on: {promise}")
-    before = isolate.cpu_ns()
+    began = isolate.cpu_ns()
     try:
         isolate.call(entry, text=b"loop", budget_us=LOOP_BUDGET_US)
     except StoppedError as stop:
-        if stop.limit != "cpu" or isolate.cpu_ns() <= before:
+        if stop.limit != "cpu" or isolate.cpu_ns() <= began:
             raise EngineError("the engine does not measure CPU per isolate") from stop
     else:
         raise EngineError("the engine does not keep what Rewind relies on: a microtask loop is stopped")

@@ -55,6 +55,7 @@ class V8:
             _ISOLATE + "18SetOOMErrorHandlerEPFvPKcRKNS_10OOMDetailsEE", None, c_void_p, OOM_CALLBACK
         )
         self.global_object = bind("_ZN2v87Context6GlobalEv", c_void_p, c_void_p)
+        self.microtask_queue = bind("_ZN2v87Context17GetMicrotaskQueueEv", c_void_p, c_void_p)
         self.globalize = bind(
             "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEm", c_void_p, c_void_p, c_uint64
         )

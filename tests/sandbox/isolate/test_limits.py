@@ -83,6 +83,12 @@ async def test_cpu(pool: ChildPool, body: str) -> None:
     assert 200 < limit.used < 900
 
 
+async def test_an_endless_chain_of_promises_is_cpu_not_heap(pool: ChildPool) -> None:
+    source = "async function main() { const spin = () => Promise.resolve().then(spin); await spin(); }"
+    limit = await exceeded(await opened(pool, source, cpu_ms=3_000), started())
+    assert (limit.limit, limit.allowed) == ("cpu", 3_000)
+
+
 async def test_the_guilty_event_of_many_is_known(pool: ChildPool) -> None:
     isolate = await opened(pool, "async function main() { await echo({}); await echo({}); for (;;) {} }")
     limit = await exceeded(isolate, started(), completed(1), completed(2), completed(3))
