@@ -35,11 +35,16 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def principal_of(request: Request) -> Principal:
+async def _services(request: Request) -> Services:
+    """As a coroutine, because FastAPI calls plain functions in threads."""
+    return services_of(request)
+
+
+async def _principal(request: Request) -> Principal:
     """Who calls, as the route has found out."""
     principal: Principal = request.state.principal
     return principal
 
 
-Caller = Annotated[Principal, Depends(principal_of)]
-Edge = Annotated[Services, Depends(services_of)]
+Caller = Annotated[Principal, Depends(_principal)]
+Edge = Annotated[Services, Depends(_services)]

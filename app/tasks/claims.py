@@ -19,8 +19,8 @@ from tenancy.errors import InsufficientScope
 from tenancy.principals import Principal
 from tenancy.service import Tenancy
 
-SETTLED_FIRST_S = 0.005
-"""After settling, the run's next calls are awaited so long before the first look: it would find nothing."""
+SETTLED_FIRST_S = 0.1
+"""After settling, the next calls are awaited so long before a look: hints tell of them, a look would find nothing."""
 FILTERS_MAX = 10_000
 Gone = Callable[[], Awaitable[bool]]
 
@@ -75,7 +75,7 @@ class Claims:
         tasks: list[Task] = []
         self._strays.opened(claim_id)
         try:
-            with self._wakeups.park(wanted, claim_id, body.max) as watch:
+            with self._wakeups.park(wanted, claim_id, body.max, lazy=after is not None) as watch:
                 if after is not None:
                     await after
                     if self._dry.get(wanted, False):

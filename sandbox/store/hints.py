@@ -27,6 +27,8 @@ POLL_MAX_S = 1.0
 DATAGRAM_MAX = 64 * 1024
 BUFFER_BYTES = 4 * 1024 * 1024
 PEERS_FRESH_S = 0.5
+LAZY_S = 0.003
+"""How long a lazy hint waits for another one to travel with."""
 RETRY_S = 0.001
 """Pause before a datagram is sent again for which the receiver had no room."""
 QUEUE_MAX = 10_000
@@ -40,11 +42,13 @@ class HintBus:
 
     def __init__(self, folder: Path, role: str, *, name: str | None = None) -> None:
         self._folder = folder
+        self._folder_text = str(folder)
         self.address = f"{role}-{name or secrets.token_hex(6)}.sock"
         self._socket: socket.socket | None = None
         self._handlers: list[Callable[[Message], None]] = []
         self._outgoing: dict[str, deque[bytes]] = {}
         self._flush_at: asyncio.Handle | None = None
+        self._lazy_at: asyncio.Handle | None = None
         self._peers: dict[str, list[str]] = {}
         self._peers_at: dict[str, float] = {}
 
@@ -64,7 +68,7 @@ class HintBus:
     def close(self) -> None:
         if self._socket is not None:
             self._flush()
-            if self._flush_at is not None:
+            if self._flush_at is not None:  # a receiver without room is given up
                 self._flush_at.cancel()
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
@@ -75,16 +79,16 @@ class HintBus:
     def on_message(self, handler: Callable[[Message], None]) -> None:
         self._handlers.append(handler)
 
-    def send(self, role: str, message: Message) -> None:
-        """To every process of the role."""
+    def send(self, role: str, message: Message, *, lazy: bool = False) -> None:
+        """To every process of the role; lazily: with the next hint there, or a little later alone."""
         data = orjson.dumps(message)
         for address in self._addresses(role):
-            self._put(address, data)
+            self._put(address, data, lazy=lazy)
 
     def send_to(self, address: str, message: Message) -> None:
-        self._put(address, orjson.dumps(message))
+        self._put(address, orjson.dumps(message), lazy=False)
 
-    def _put(self, address: str, data: bytes) -> None:
+    def _put(self, address: str, data: bytes, *, lazy: bool) -> None:
         if self._socket is None or len(data) + 2 > DATAGRAM_MAX:
             return
         if address == self.address:
@@ -96,10 +100,17 @@ class HintBus:
             return
         queue.append(data)
         if self._flush_at is None:
-            self._flush_at = asyncio.get_running_loop().call_soon(self._flush)
+            loop = asyncio.get_running_loop()
+            if not lazy:
+                self._flush_at = loop.call_soon(self._flush)
+            elif self._lazy_at is None:
+                self._lazy_at = loop.call_later(LAZY_S, self._flush)
 
     def _flush(self) -> None:
         self._flush_at = None
+        if self._lazy_at is not None:
+            self._lazy_at.cancel()
+            self._lazy_at = None
         behind = {}
         for address, queue in self._outgoing.items():
             while queue:
@@ -122,7 +133,7 @@ class HintBus:
         if self._socket is None:
             return True
         try:
-            self._socket.sendto(datagram, str(self._folder / address))
+            self._socket.sendto(datagram, f"{self._folder_text}/{address}")
         except (ConnectionRefusedError, FileNotFoundError):
             # The process was killed and its socket file is left: nobody binds that name again.
             with contextlib.suppress(FileNotFoundError):

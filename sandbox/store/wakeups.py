@@ -47,14 +47,14 @@ class Watch:
 class ParkedWatch(Watch):
     """A claim that waits: workers may lease new calls to it; `tasks` are those that came with a hint."""
 
-    def __init__(self, announce: Callable[[], None]) -> None:
+    def __init__(self, announce: Callable[..., None], *, lazy: bool) -> None:
         super().__init__()
         self.tasks: list[Task] = []
         self.offers: set[Offer] = set()
         """Calls on offer that this claim was woken for and has not looked at yet."""
         self._announce = announce
         self._announced_at = time.monotonic()
-        announce()
+        announce(lazy=lazy)
 
     def take(self) -> list[Task]:
         """The tasks that workers have leased to this claim since the last look."""
@@ -94,11 +94,15 @@ class Wakeups:
                 del self._runs[run]
 
     @contextlib.contextmanager
-    def park(self, wanted: TaskFilter, claim_id: str, slots: int) -> Iterator[ParkedWatch]:
-        """Wait as a claim that workers know of: a new call may be leased to it as it is recorded."""
-        watch = ParkedWatch(
-            lambda: self._hints.send("worker", park_message(claim_id, wanted, slots, self._hints.address))
-        )
+    def park(
+        self, wanted: TaskFilter, claim_id: str, slots: int, *, lazy: bool = False
+    ) -> Iterator[ParkedWatch]:
+        """Wait as a claim that workers know of: a new call may be leased to it as it is recorded.
+
+        `lazy`: an event that leads to such a call is about to be recorded; the two hints travel together.
+        """
+        message = park_message(claim_id, wanted, slots, self._hints.address)
+        watch = ParkedWatch(partial(self._hints.send, "worker", message), lazy=lazy)
         self._parked[claim_id] = watch
         unseen = self._unseen.get(wanted.organization, set())
         for offer in [offer for offer in unseen if _takes(wanted, offer)]:
@@ -110,7 +114,7 @@ class Wakeups:
             yield watch
         finally:
             del self._parked[claim_id]
-            self._hints.send("worker", unpark_message(claim_id, wanted))
+            self._hints.send("worker", unpark_message(claim_id, wanted), lazy=True)
             self._tasks[wanted.organization].remove((wanted, watch))
             for offer in watch.offers:  # answered with other calls, without a look at these
                 self.wake_task(wanted.organization, *offer)

@@ -115,3 +115,25 @@ async def test_an_offer_that_nobody_looked_at_wakes_the_next_claim(tmp_path: Pat
     with wakeups.park(wanted, "c5", 1) as fourth:
         assert not fourth.woken
     receiver.close()
+
+
+async def test_a_lazy_hint_travels_with_the_next_one_or_alone_a_little_later(tmp_path: Path) -> None:
+    inbox: list[Any] = []
+    sender, receiver = bus(tmp_path, "api", []), bus(tmp_path, "worker", inbox)
+    datagrams = []
+    send = sender._send
+
+    def spy(address: str, datagram: bytes) -> bool:
+        datagrams.append(datagram)
+        return send(address, datagram)
+
+    sender._send = spy  # type: ignore[method-assign]
+    sender.send("worker", {"k": "unpark"}, lazy=True)
+    sender.send("worker", {"k": "park"}, lazy=True)
+    sender.send("worker", {"k": "event"})
+    await until(lambda: len(inbox) == 3)
+    assert datagrams == [b'[{"k":"unpark"},{"k":"park"},{"k":"event"}]']
+    sender.send("worker", {"k": "unpark"}, lazy=True)
+    await until(lambda: len(inbox) == 4)
+    for made in (sender, receiver):
+        made.close()
