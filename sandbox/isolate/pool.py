@@ -20,6 +20,9 @@ logger = logging.getLogger(__name__)
 SCRIPT_CHILD = "sandbox.isolate.child"
 COMPILER_CHILD = "sandbox.compiler.child"
 BLANKS_PER_CHILD = 4
+ISOLATES_PER_CHILD_MAX = 400
+"""Beyond it the one that was idle longest is dropped; its run replays when it goes on. The process's memory
+limit would allow twice as many."""
 OPEN_BUDGET_US = 5_000_000
 STRIP_TIMEOUT_S = 30.0
 COMPILER_HEAP_BYTES = 768 * 1024 * 1024
@@ -33,6 +36,8 @@ class IsolateInChild:
         self._number = number
         self._setup = setup
         self._open = True
+        self._busy = False
+        child.isolates[number] = self
 
     async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
         if not self._open:
@@ -41,6 +46,7 @@ class IsolateInChild:
         request = Frame(
             {"op": "deliver", "id": self._number, "budget_us": budget_us}, b"[" + b",".join(events) + b"]"
         )
+        self._busy = True
         try:
             answer = await self._child.ask_watched(
                 request, budget_us=budget_us, heap_bytes=self._setup.heap_bytes, events=events
@@ -48,6 +54,10 @@ class IsolateInChild:
         except (LimitExceeded, ChildDied, SandboxFault):
             self._forget()
             raise
+        finally:
+            self._busy = False
+        if self._open:
+            self._child.isolates.move_to_end(self._number)
         result = answer_json(answer)
         return Delivery(
             commands=result["commands"],
@@ -57,15 +67,22 @@ class IsolateInChild:
             cpu_us=answer.header["cpu_us"],
         )
 
+    @property
+    def idle(self) -> bool:
+        return not self._busy
+
     async def close(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        """Free the isolate. Whoever still holds the handle gets ChildDied, and replays elsewhere."""
         if self._open:
             self._child.tell(Frame({"op": "close", "id": self._number}))
             self._forget()
 
     def _forget(self) -> None:
-        if self._open:
-            self._open = False
-            self._child.load -= 1
+        self._open = False
+        self._child.isolates.pop(self._number, None)
 
 
 class ChildPool:
@@ -119,10 +136,10 @@ class ChildPool:
             raise SandboxFault(f"epoch {setup.epoch} is not served here")
         child = await self._least_loaded(setup.epoch)
         number = next(self._numbers)
-        handle = IsolateInChild(child, number, setup)
+        _make_room(child)
         script = setup.compiled.wrapper().encode()
         header = {"op": "open", "id": number, "heap_bytes": setup.heap_bytes, "script_bytes": len(script)}
-        child.load += 1
+        handle = IsolateInChild(child, number, setup)
         try:
             await child.ask_watched(
                 Frame(header, script + _setup_json(setup)),
@@ -130,7 +147,7 @@ class ChildPool:
                 heap_bytes=setup.heap_bytes,
             )
         except BaseException:
-            child.load -= 1
+            handle.drop()
             raise
         return handle
 
@@ -160,7 +177,7 @@ class ChildPool:
             while len(alive) < self._size:
                 alive.append(await self._start(epoch))
             self._children[epoch] = alive
-        return min(alive, key=lambda child: (child.lock.locked(), child.load))
+        return min(alive, key=lambda child: (child.lock.locked(), len(child.isolates)))
 
     async def _compiler(self, epoch: int) -> ChildProcess:
         async with self._starting:
@@ -187,6 +204,13 @@ class ChildPool:
         for child in everyone:
             with contextlib.suppress(OSError):
                 await child.stop()
+
+
+def _make_room(child: ChildProcess) -> None:
+    if len(child.isolates) >= ISOLATES_PER_CHILD_MAX:
+        oldest = next((isolate for isolate in child.isolates.values() if isolate.idle), None)
+        if oldest is not None:
+            oldest.drop()
 
 
 def _setup_json(setup: RunSetup) -> bytes:

@@ -11,11 +11,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socketpair
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -53,6 +54,13 @@ class _Flight:
     look_after: asyncio.TimerHandle | None = None
 
 
+class Droppable(Protocol):
+    @property
+    def idle(self) -> bool: ...
+
+    def drop(self) -> None: ...
+
+
 @dataclass
 class ChildProcess:
     """Errors of every request: ChildDied; of deliveries also LimitExceeded and SandboxFault."""
@@ -63,8 +71,8 @@ class ChildProcess:
     vitals: Vitals
     memory: ResidentMemory
     confinement: dict[str, str] = field(default_factory=dict)
-    load: int = 0
-    """Isolates in it, and requests waiting for it."""
+    isolates: OrderedDict[int, Droppable] = field(default_factory=OrderedDict)
+    """Those in it by number, the one that was idle longest first."""
     dead: bool = False
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _flight: _Flight | None = None

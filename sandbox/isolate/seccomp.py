@@ -53,6 +53,8 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "gettid": (186, 178),
     "futex": (202, 98),
     "sched_getaffinity": (204, 123),
+    "sched_getparam": (143, 121),
+    "sched_getscheduler": (145, 120),
     "set_tid_address": (218, 96),
     "clock_gettime": (228, 113),
     "clock_getres": (229, 114),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.isolate import pool as pools
 from sandbox.isolate.api import ChildDied, LimitExceeded, RunSetup, SandboxFault, ToolName
 from sandbox.isolate.compiled import Compiled, Import
 from sandbox.isolate.pool import ChildPool, IsolateInChild
@@ -189,6 +190,23 @@ async def test_no_state_carries_over_between_runs(pool: ChildPool) -> None:
     delivery = await second.deliver([started()])
     assert json.loads(delivery.commands[-1]["output"]) == ["undefined", None, None, 1]
     await second.close()
+
+
+async def test_the_isolate_that_was_idle_longest_makes_room(
+    pool: ChildPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "ISOLATES_PER_CHILD_MAX", 3)
+    first, second, third = [await opened(pool, LOOP) for _ in range(3)]
+    for isolate in (second, third, first):
+        await isolate.deliver([started()])
+    fourth = await opened(pool, LOOP)
+    with pytest.raises(ChildDied):
+        await second.deliver([completed(1)])
+    for isolate in (first, third):
+        assert (await isolate.deliver([completed(1)])).stage == "running"
+    for isolate in (first, third, fourth):
+        await isolate.close()
+    assert len(pool.children[0].isolates) == 0
 
 
 async def test_deliveries_to_one_child_take_turns(pool: ChildPool) -> None:
