@@ -42,11 +42,11 @@ fmt: setup ## format, and fix what can be fixed safely
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-soak: setup ## the long forms of sampled tests
-	REWIND_SOAK=1 $(PYTEST) -m soak $(T)
+soak: setup ## the long forms of sampled tests: every kill, hours of the rest
+	REWIND_SOAK=1 $(PY) -m pytest -s -m 'soak or e2e' $(if $(filter tests,$(T)),tests/e2e,$(T))
 
-sim: setup ## the seeded simulation (SEED=n repeats one)
-	$(if $(SEED),REWIND_SEED=$(SEED)) $(PYTEST) tests/simulation
+sim: setup ## the seeded kills (SEED=n repeats those of an earlier run)
+	$(if $(SEED),REWIND_SEED=$(SEED) )$(PY) -m pytest -s tests/e2e/test_kills.py
 
 bench: setup ## measure, beside the budgets
 	$(PY) -m tests.bench
