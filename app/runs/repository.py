@@ -6,10 +6,9 @@ from typing import Any
 import asyncpg
 
 from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, TimeMs
-from sandbox.store.interface import StoredEntry
+from sandbox.store.interface import RunStatus, StoredEntry
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
-from tenancy.repository import find_idempotency_key
 
 _ENTRIES = f"""select e.namespace_id, e.run_id, {", ".join(f"e.{name}" for name in ENTRY_COLUMNS.split(", "))}
 from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, seq)
@@ -55,10 +54,23 @@ class RunRepository:
             )
         return report
 
-    async def started_before(
-        self, organization: OrganizationId, namespace: NamespaceId, route: str, key: str
-    ) -> Any | None:
+    async def before_start(
+        self, organization: OrganizationId, namespace: NamespaceId, route: str, key: str | None
+    ) -> Any:
+        """The time (`now`), and what this key was used for: `object_id` is null when it was not."""
         async with acquired(self._pool) as connection:
-            return await find_idempotency_key(
-                connection, organization=organization, namespace=namespace, route=route, key=key
+            return await connection.fetchrow(
+                "select now_ms() as now, i.request_sha256, i.object_id from (select) one left join idempotency i "
+                "on i.organization_id = $1 and i.namespace_id = $2 and i.route = $3 and i.key = $4",
+                organization,
+                namespace,
+                route,
+                key,
             )
+
+    async def status(self, namespace: NamespaceId, run: RunId) -> RunStatus | None:
+        async with acquired(self._pool) as connection:
+            status = await connection.fetchval(
+                "select status from runs where namespace_id = $1 and run_id = $2", namespace, run
+            )
+        return None if status is None else RunStatus(status)

@@ -35,6 +35,8 @@ from tenancy.ids import new_id, parse_id
 from tenancy.principals import NamespaceRef, Principal
 
 ROUTE = "POST /v1/runs"
+FRESH_S = 0.02
+"""How old the time of a start may be when its run is recorded."""
 TTL_MS_MAX = 30 * 86_400_000
 TEXTS_AT_ONCE = 8
 """Big values fetched at the same time for one page of runs."""
@@ -82,13 +84,12 @@ class Runs:
         Errors: UnknownWorkflow, QuotaExceeded, NotFound, ScriptRefused, UnknownToolset, TooLarge,
         IdempotencyConflict, Unavailable.
         """
-        if key is not None:
-            known = await self._repository.started_before(principal.organization, namespace.id, ROUTE, key)
-            if known is not None:
-                same = known["request_sha256"] == request_sha256
-                return self._replay(RunId(known["object_id"]), same=same)
+        known = await self._repository.before_start(principal.organization, namespace.id, ROUTE, key)
+        if known["object_id"] is not None:
+            same = known["request_sha256"] == request_sha256
+            return self._replay(RunId(known["object_id"]), same=same)
         ttl_ms = _checked(body)
-        request = await self._request(principal, namespace, body, ttl_ms)
+        request = await self._request(principal, namespace, body, ttl_ms, TimeMs(known["now"]))
         verdict = await self.store.start_run(
             replace(request, idempotency_key=key, request_sha256=request_sha256)
         )
@@ -97,16 +98,18 @@ class Runs:
         return Started(request.run, replayed=False)
 
     async def _request(
-        self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int
+        self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int, now: TimeMs
     ) -> StartRun:
         """Fix everything that the run will depend on: script, toolset version, input, seed, deadline."""
         assert body.script is not None  # _checked
+        asked_at = asyncio.get_running_loop().time()
         script = await self._scripts.ensure(namespace.id, body.script)
         toolset = None
         if body.toolset is not None:
             toolset = await self._toolsets.resolve(principal.organization, body.toolset)
         taken = await self.values.take(namespace.id, body.input, "input")
-        now = await self.store.now()
+        if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was compiled meanwhile
+            now = await self.store.now()
         started = RunStarted(
             input=taken,
             script=script,
@@ -165,14 +168,14 @@ class Runs:
         window_ends = TimeMs(await self.store.now() + wait_ms if until_blocked else 0)
         with self._wakeups.watch_run(run, only_its_end=not until_blocked) as watch:
             while True:
-                record = await self.record(namespace, run)
-                if record.status is not RunStatus.ACTIVE:
-                    return record
-                if until_blocked and await self._blocked(record, window_ends):
-                    return record
                 left = ends - loop.time()
-                if left <= 0 or self._stop.is_set():
-                    return record
+                status = await self._repository.status(namespace, run)
+                if status is not RunStatus.ACTIVE or left <= 0 or self._stop.is_set():
+                    return await self.record(namespace, run)
+                if until_blocked:
+                    record = await self.record(namespace, run)
+                    if record.status is not RunStatus.ACTIVE or await self._blocked(record, window_ends):
+                        return record
                 await watch.wait(left)
 
     async def _blocked(self, record: RunRecord, until: TimeMs) -> bool:
