@@ -107,7 +107,7 @@ def _outsider(row: PendingRow, until: TimeMs) -> bool:
         return row.gated or row.deferred
     if row.kind is PendingKind.TIMER:
         return row.due is not None and row.due > until
-    return row.kind is PendingKind.WAIT
+    return row.kind is PendingKind.WAIT and (row.due is None or row.due > until)
 
 
 def _waiting(row: PendingRow) -> dict[str, Any]:

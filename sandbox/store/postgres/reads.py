@@ -19,9 +19,15 @@ from sandbox.store.postgres.rows import (
     record_of,
 )
 
+# A wait with a timeout is one thing to whoever reads it: its timer, made just before it, is its `until`.
 PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cross join lateral (
-  select * , count(*) over () as total from pending p
-  where p.namespace_id = q.ns and p.run_id = q.run and p.kind <> 4 order by p.since, p.seq limit {PENDING_SHOWN}) p"""
+  select p.run_id, p.kind, p.n, p.seq, p.since, p.line, p.name, p.gated, p.deferred, p.attempt,
+    count(*) over () as total, case when p.kind = 2 then t.due else p.due end as due
+  from pending p left join pending t on p.kind = 2 and t.namespace_id = p.namespace_id and t.run_id = p.run_id
+    and t.kind = 1 and t.name = 'signal_timeout' and t.seq = p.seq - 1
+  where p.namespace_id = q.ns and p.run_id = q.run and p.kind <> 4
+    and (p.kind <> 1 or p.name is distinct from 'signal_timeout')
+  order by p.since, p.seq limit {PENDING_SHOWN}) p"""
 
 
 class Reads:

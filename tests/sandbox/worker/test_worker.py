@@ -21,6 +21,12 @@ export default async function main() {
   return { one, two };
 }
 """
+TIMED_WAIT = """
+import { waitForSignal } from "rewind";
+export default async function main() {
+  return await waitForSignal("go", { timeout: "1h" });
+}
+"""
 BURST = """
 import { waitForSignal } from "rewind";
 import { g } from "rewind:tools";
@@ -130,6 +136,20 @@ async def test_a_waiting_run_is_in_no_process_once_it_is_evicted(bench: Bench) -
     record = await bench.until(run, ended)
     assert record.status is RunStatus.COMPLETED
     assert bench.pool.opened == [run] * 3
+
+
+async def test_a_wait_with_a_timeout_is_one_thing_with_an_until(bench: Bench) -> None:
+    run = await bench.start(TIMED_WAIT)
+    await bench.worker()
+    record = await bench.until(run, lambda record: record.pending_count > 0)
+    [row] = record.pending
+    assert (row.kind, row.name, record.pending_count) == (PendingKind.WAIT, "go", 1)
+    timer = await bench.edge.find_entry(bench.namespace, run, EntryType.START_TIMER)
+    assert timer is not None
+    assert row.due == timer.fire_at
+    assert (await bench.fire(run, 1)).seq is not None
+    record = await bench.until(run, ended)
+    assert record.status is RunStatus.COMPLETED
 
 
 async def in_memory(bench: Bench, run: str) -> bool:
