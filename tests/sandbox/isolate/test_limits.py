@@ -143,7 +143,7 @@ async def test_what_cannot_be_interrupted_is_killed_and_the_neighbour_goes_on(po
     neighbour = await opened(pool, LOOP)
     await neighbour.deliver([started(), completed(1)])
     bomb = await opened(
-        pool, "async function main() { return new Array(2 ** 27).fill(1.5).length; }", heap_mib=2000
+        pool, "async function main() { let s = 'a,'; for (let i = 0; i < 27; i++) s += s; s.split(','); }"
     )
     limit = await exceeded(bomb, started())
     assert limit.limit in {"cpu", "heap"}
@@ -154,6 +154,56 @@ async def test_what_cannot_be_interrupted_is_killed_and_the_neighbour_goes_on(po
     delivery = await again.deliver([started(), completed(1), completed(2)])
     assert [command["call"] for command in delivery.commands] == [1, 2, 3]
     await again.close()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "'x'.repeat(2 ** 27)",
+        "'x'.padStart(2 ** 27)",
+        "'x'.padEnd(2 ** 27, 'ab')",
+        "new Array(2 ** 27).fill(1.5)",
+        "Array.from({ length: 2 ** 27 })",
+        "Uint8Array.from({ length: 2 ** 27 })",
+        "Float64Array.from({ length: 2 ** 27 }, () => 1)",
+    ],
+)
+async def test_what_could_not_be_interrupted_is_bounded_by_its_length(
+    pool: ChildPool, expression: str
+) -> None:
+    isolate = await opened(pool, f"async function main() {{ {expression}; }}")
+    error = (await isolate.deliver([started()])).commands[-1]["error"]
+    assert (error["name"], error["line"]) == ("RangeError", 1)
+    await isolate.close()
+
+
+async def test_bounded_methods_are_otherwise_the_same(pool: ChildPool) -> None:
+    isolate = await opened(
+        pool,
+        "async function main() { const holes = []; holes[2 ** 25] = 1; return [[1, 2, 3].fill(0, -1), [1, 2].fill(7), 'ab'.repeat(2), "
+        "'5'.padStart(3, '0'), '5'.padEnd(2), Array.from('ab'), Array.from({ length: 2 }, (_, i) => i), [...Uint8Array.from([1, 2])], "
+        "[...Uint8Array.from(new Set([3]))], Array.from.length, [].fill.length, ''.repeat.name, holes.fill(1, 0, 2)[1], "
+        "Array.prototype.fill.call({ length: 1 }, 5)[0], (class X extends Array {}).from([1]).constructor.name]; }",
+    )
+    delivery = await isolate.deliver([started()])
+    assert json.loads(delivery.commands[-1]["output"]) == [
+        [1, 2, 0],
+        [7, 7],
+        "abab",
+        "005",
+        "5 ",
+        ["a", "b"],
+        [0, 1],
+        [1, 2],
+        [3],
+        1,
+        1,
+        "repeat",
+        1,
+        5,
+        "X",
+    ]
+    await isolate.close()
 
 
 async def test_a_stopped_isolate_is_gone_and_others_in_the_child_stay(pool: ChildPool) -> None:

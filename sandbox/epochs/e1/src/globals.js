@@ -6,6 +6,7 @@ import { Event, EventTarget } from "./events.js";
 import { PromiseClass, TypeErrorClass, define, defineOwn, promiseThen, watch } from "./primordials.js";
 import { clearInterval, clearTimeout, setInterval, setTimeout } from "./timers.js";
 import { consoleObject } from "./console.js";
+import { installBounds } from "./bounds.js";
 import { installTime, performanceObject } from "./time.js";
 import { structuredClone } from "./clone.js";
 
@@ -60,6 +61,7 @@ const defineLazily = (global, names, load) => {
 
 export const installGlobals = (global, libraries) => {
   installTime(global);
+  installBounds(global);
   for (const name of REMOVED) delete global[name];
   define(global.Math, "random", random);
   const added = {
