@@ -58,7 +58,7 @@ class Stripper:
         if parsed["compiled"] is None:
             return [_framed(source, diagnostic) for diagnostic in parsed["diagnostics"]]
         found = parsed["compiled"]
-        compiled = Compiled(found["js"], [Import(**param) for param in found["params"]], found["main"])
+        compiled = Compiled.from_json({**found, "epoch": 0})
         refusal = self._parse(source, compiled)
         return compiled if refusal is None else [refusal]
 

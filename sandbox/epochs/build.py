@@ -153,7 +153,9 @@ def _install(node: str) -> None:
     if installed.exists() and installed.stat().st_mtime >= LOCK.stat().st_mtime:
         return
     environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    done = subprocess.run([*_npm(node), "ci", "--ignore-scripts"], cwd=ROOT, env=environment, check=False)
+    done = subprocess.run(
+        [*_npm(node), "ci", "--ignore-scripts", "--loglevel=error"], cwd=ROOT, env=environment, check=False
+    )
     if done.returncode != 0:
         raise BuildError("`npm ci` failed (its message is above)")
     installed.touch()

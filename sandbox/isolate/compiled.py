@@ -17,12 +17,17 @@ class Import:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """js has the length and the positions of the source; `main` is the name of the function to call."""
+    """`js` keeps the positions of the source; `main` is the name of the function to call.
+
+    `line` and `column` say where main gives its result: errors about the output point there.
+    """
 
     js: str
     params: list[Import]
     main: str
     epoch: int = 1
+    line: int = 1
+    column: int = 1
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -34,6 +39,8 @@ class Compiled:
             params=[Import(**param) for param in stored["params"]],
             main=stored["main"],
             epoch=stored["epoch"],
+            line=stored["line"],
+            column=stored["column"],
         )
 
     def wrapper(self) -> str:

@@ -220,5 +220,6 @@ def _setup_json(setup: RunSetup) -> bytes:
             "namespace": setup.namespace,
             "tools": [{"name": tool.name, "gated": tool.gated} for tool in setup.tools],
             "params": setup.compiled.imports_json(),
+            "result_at": {"line": setup.compiled.line, "column": setup.compiled.column},
         }
     )

@@ -89,7 +89,13 @@ def _run(isolate: Isolate) -> None:
         {"module": "rewind:tools", "name": "echo"},
         *({"module": "rewind", "name": n} for n in _IMPORTS),
     ]
-    setup = {"run": "r", "namespace": "n", "tools": [{"name": "echo", "gated": False}], "params": imports}
+    setup = {
+        "run": "r",
+        "namespace": "n",
+        "tools": [{"name": "echo", "gated": False}],
+        "params": imports,
+        "result_at": {"line": 1, "column": 1},
+    }
     assert isinstance(script, Handle)
     isolate.call(entry, text=orjson.dumps(setup), this=script, budget_us=BUDGET_US)
     answer = isolate.call(entry, text=_history(), budget_us=BUDGET_US)

@@ -87,6 +87,22 @@ async def test_exports(pool: ChildPool, source: str, js: str | None, main: str) 
         assert result.js == js
 
 
+@pytest.mark.parametrize(
+    ("source", "position"),
+    [
+        ("export default async function main() {\n  return 1;\n}", (2, 3)),
+        ("export default async function main() {\n  if (x) return 1;\n  return 2;\n}", (1, 1)),
+        ("export default async () =>\n  5", (2, 3)),
+        ("const main = async () => { [1].map(() => { return 2 });\n return 3 }", (2, 2)),
+        ("const a = 1;\nexport async function main() {}", (2, 1)),
+        ("function go() {\n return 1 }\nexport { go as default }", (2, 2)),
+    ],
+)
+async def test_where_main_gives_its_result(pool: ChildPool, source: str, position: tuple[int, int]) -> None:
+    result = await compiled(pool, source)
+    assert (result.line, result.column) == position
+
+
 async def test_imports(pool: ChildPool) -> None:
     source = (
         'import { sleep as pause, Duration, type X } from "rewind";\n'

@@ -57,6 +57,7 @@ async def test_09_cycles(run: Run) -> None:
     assert world.calls == []
     assert world.logs[0][1] == "TypeError: probe.echo: args.value.self.back is a cycle: it contains itself"
     assert world.error["message"] == "output.self.back is a cycle: it contains itself"
+    assert world.error["line"] == 1 + source("09").splitlines().index("  return a;")
 
 
 async def test_10_odd_values(run: Run) -> None:

@@ -18,6 +18,7 @@ import { OUTPUT, encode, refuseSize, utf8Bytes } from "./encode.js";
 import { DeadlockError, cancelled, errorOfCall } from "./errors.js";
 import { failureText } from "./failure.js";
 import { deliverSignal } from "./signals.js";
+import { hasSite, placeError } from "./stack.js";
 
 const UNHANDLED = "rejected without a handler: no await, catch or then saw this promise fail";
 const UNCAUGHT = "thrown in a timer, listener or callback that nothing could catch";
@@ -26,6 +27,12 @@ const UNCAUGHT = "thrown in a timer, listener or callback that nothing could cat
 let engine;
 export const setEngine = (hooks) => {
   engine = hooks;
+};
+
+let resultAt = null;
+/** Where main gives its result. */
+export const setResultAt = ({ line, column }) => {
+  resultAt = { __proto__: null, line, column, frames: [] };
 };
 
 let failure;
@@ -49,7 +56,7 @@ const returned = (value) => {
     }
     run.stage = RETURNING;
   } catch (error) {
-    fail(error);
+    fail(hasSite(error) ? error : placeError(error, resultAt));
   }
 };
 

@@ -2,7 +2,7 @@
 // script's function as `this` it takes the script; called with nothing it delivers the events it pulls.
 import { RealDate, TypeErrorClass, apply, defineFixed, freeze, hasOwn, parseJson } from "./primordials.js";
 import { ApprovalDeniedError, CancelledError, DeadlockError, LimitError, OutcomeUnknownError, TimeoutError, ToolError } from "./errors.js";
-import { deliverOne, setEngine, start } from "./deliver.js";
+import { deliverOne, setEngine, setResultAt, start } from "./deliver.js";
 import { installGlobals } from "./globals.js";
 import { makeModules } from "./tools.js";
 import { progress } from "./console.js";
@@ -109,6 +109,7 @@ function entry() {
   if (typeof this === "function") {
     script = this;
     setup = parseJson(pulled());
+    setResultAt(setup.result_at);
     return "";
   }
   const events = parseJson(pulled());

@@ -110,6 +110,9 @@ export const placeError = (error, site) => {
   return error;
 };
 
+/** Whether a line of the script is known for the error; false also for what is no error. */
+export const hasSite = (error) => !isError(error) || stackOf(error).site !== null;
+
 /** The error's own stack text and site, without running any accessor of the script. */
 export const stackOf = (error) => {
   let stack;

@@ -4,6 +4,7 @@ import ts from "typescript";
 import { inspect, refuseUnblankable } from "./syntax.js";
 import { newReport } from "./positions.js";
 import { readModule } from "./modules.js";
+import { resultOffset } from "./returns.js";
 
 const MAILBOX = 4_000_000_000;
 const mailbox = globalThis[MAILBOX];
@@ -57,7 +58,8 @@ const strip = (source) => {
   const edits = newEdits();
   const { params, main } = readModule(ts, file, report, used, edits);
   if (report.diagnostics.length > 0) return refused();
-  return { compiled: { js: edits.apply(blanked), params, main }, diagnostics: [] };
+  const [line, column] = report.place(resultOffset(ts, file, main));
+  return { compiled: { js: edits.apply(blanked), params, main, line, column }, diagnostics: [] };
 };
 
 const tooComplex = {
