@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from infra.migrate import upgrade
 from infra.object_store import EmbeddedObjectStore, write_private
 from infra.processes import AlreadyRunning, FolderLock, InfraError, wait_until
 from infra.supervisor import Program, ServiceFailed, Signals, Stopped, Supervisor
-from sandbox.config import SettingsError, default_children
+from sandbox.config import SettingsError, default_children, hints_dir
 from sandbox.store.postgres.connection import connect
 
 HOST = "127.0.0.1"
@@ -135,6 +136,7 @@ def run_dev(
             finally:
                 folder.withdraw()
                 supervisor.stop()
+                shutil.rmtree(hints_dir(folder.data), ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -149,6 +149,8 @@ class EmbeddedPostgres:
         if self._process is not None:
             stop(self._process, signal.SIGINT, signal.SIGQUIT, grace_s=STOP_TIMEOUT_S)
             self._process = None
+            if not self.socket_dir.is_relative_to(self._home):
+                shutil.rmtree(self.socket_dir, ignore_errors=True)
         self._lock.release()
 
     def __enter__(self) -> Self:

@@ -72,7 +72,7 @@ class DataPlaneSettings:
     @property
     def hints_dir(self) -> Path:
         """Folder of the hint sockets, made on first use and shared by all processes on the same data."""
-        return socket_dir(self.data / "hints", name_bytes=40)
+        return hints_dir(self.data)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -89,6 +89,10 @@ class DataPlaneSettings:
             ),
             warm_runs=integer(environ, "REWIND_WARM_RUNS", default=WARM_RUNS, low=0, high=100_000),
         )
+
+
+def hints_dir(data: Path) -> Path:
+    return socket_dir(data / "hints", name_bytes=40)
 
 
 def default_children() -> int:
