@@ -6,6 +6,7 @@ interface: the wheel is pinned, the boot self-test tries every function, and it 
 """
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
@@ -37,7 +38,11 @@ class V8:
 
     def __init__(self, flags: list[str]) -> None:
         self.dll = init_mini_racer(flags=flags)
-        bind = self._bind
+        self._bind_isolate(self._bind)
+        self._bind_objects(self._bind)
+        self._bind_scripts(self._bind)
+
+    def _bind_isolate(self, bind: Callable[..., Any]) -> None:
         self.current_isolate = bind(_ISOLATE + "10GetCurrentEv", c_void_p)
         self.current_context = bind(_ISOLATE + "17GetCurrentContextEv", c_void_p, c_void_p)
         self.set_reject_callback = bind(
@@ -54,8 +59,10 @@ class V8:
         self.set_oom_callback = bind(
             _ISOLATE + "18SetOOMErrorHandlerEPFvPKcRKNS_10OOMDetailsEE", None, c_void_p, OOM_CALLBACK
         )
-        self.global_object = bind("_ZN2v87Context6GlobalEv", c_void_p, c_void_p)
         self.microtask_queue = bind("_ZN2v87Context17GetMicrotaskQueueEv", c_void_p, c_void_p)
+
+    def _bind_objects(self, bind: Callable[..., Any]) -> None:
+        self.global_object = bind("_ZN2v87Context6GlobalEv", c_void_p, c_void_p)
         self.globalize = bind(
             "_ZN2v812api_internal18GlobalizeReferenceEPNS_8internal7IsolateEm", c_void_p, c_void_p, c_uint64
         )
@@ -74,6 +81,8 @@ class V8:
             "_ZN2v86Object6Delete" + _LOCAL_CONTEXT + "j", c_uint16, c_void_p, c_void_p, c_uint32
         )
         self.identity_hash = bind("_ZN2v86Object15GetIdentityHashEv", c_int, c_void_p)
+
+    def _bind_scripts(self, bind: Callable[..., Any]) -> None:
         self.new_string = bind(
             "_ZN2v86String11NewFromUtf8EPNS_7IsolateEPKcNS_13NewStringTypeEi",
             c_void_p,
