@@ -103,6 +103,7 @@ class Product(Protocol):
     database: Database
 
     def logs(self) -> str: ...
+    def check_alive(self) -> None: ...
 
 
 class Player:
@@ -181,6 +182,7 @@ class Player:
 
     async def _step(self, world: World) -> bool:
         """Let the next thing happen if nothing else can; True at the end of the run."""
+        self.stack.check_alive()
         row = await self.stack.database.row(STATE_SQL, world.run)
         if row["status"] != 0:
             return True

@@ -230,8 +230,8 @@ class Stack:
 
     async def kill_worker(self, worker: Process) -> None:
         """kill -9, and another one starts in its place."""
-        worker.kill()
         self.workers.remove(worker)
+        worker.kill()
         self.start_worker()
 
     def logs(self) -> str:

@@ -29,6 +29,9 @@ class Dev:
         self.api_key = process.api_key
         self.database = Database(process.database_url)
 
+    def check_alive(self) -> None:
+        """The supervisor replaces what dies."""
+
     def logs(self) -> str:
         return self.process.output()
 

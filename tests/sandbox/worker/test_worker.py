@@ -11,6 +11,7 @@ from sandbox.journal.entries import EntryType
 from sandbox.store.blobs import BlobStore
 from sandbox.store.interface import ClaimedRun, PendingKind, RunRecord, RunStatus
 from sandbox.store.postgres.owner import PostgresOwner
+from tests.fixtures.database import Clock
 from tests.sandbox.worker.conftest import EPOCH, NOWHERE, Bench
 
 TWO_STEPS = """
@@ -25,6 +26,14 @@ TIMED_WAIT = """
 import { waitForSignal } from "rewind";
 export default async function main() {
   return await waitForSignal("go", { timeout: "1h" });
+}
+"""
+STEPS = """
+import { g } from "rewind:tools";
+export default async function main(input: { steps: number }) {
+  let sum = 0;
+  for (let i = 1; i <= input.steps; i++) sum += await g.echo({ i });
+  return sum;
 }
 """
 BURST = """
@@ -150,6 +159,23 @@ async def test_a_wait_with_a_timeout_is_one_thing_with_an_until(bench: Bench) ->
     assert (await bench.fire(run, 1)).seq is not None
     record = await bench.until(run, ended)
     assert record.status is RunStatus.COMPLETED
+
+
+async def test_superseded_workers_begin_anew_and_the_run_goes_on(bench: Bench, clock: Clock) -> None:
+    """As when a machine wakes up: every worker looks dead to the others, and none is."""
+    steps = 30
+    run = await bench.start(STEPS, {"steps": steps})
+    await bench.worker()
+    await bench.worker()
+    for step in range(1, steps + 1):
+        await bench.until(run, lambda record, step=step: record.calls >= step)
+        if step % 3 == 0:
+            await asyncio.to_thread(clock.advance, 60_000)
+        await bench.complete(run, step, step)
+    record = await bench.until(run, ended)
+    assert record.status is RunStatus.COMPLETED
+    entries = await bench.edge.read_entries(bench.namespace, run, limit=1_000)
+    assert len(entries) == 2 * steps + 2
 
 
 async def in_memory(bench: Bench, run: str) -> bool:
