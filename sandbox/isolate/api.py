@@ -60,6 +60,10 @@ class ChildDied(Exception):
     """The process that held the isolate is gone; nobody's fault that is known. Replay elsewhere."""
 
 
+class IsolateLost(ChildDied):
+    """The isolate was gone before this request: dropped for room, or its process died of another run. Load again."""
+
+
 class SandboxFault(Exception):
     """The engine or the prelude did what it never should. The platform's fault."""
 
@@ -69,7 +73,7 @@ class IsolateHandle(Protocol):
         """Deliver events in order, each the wire JSON of its entry; the first of all is run_started.
 
         Limits: each event may use cpu_factor × the run's CPU per event.
-        Errors: LimitExceeded, ChildDied, SandboxFault; after any of them the handle is dead.
+        Errors: LimitExceeded, ChildDied, IsolateLost, SandboxFault; after any of them the handle is dead.
         """
         ...
 

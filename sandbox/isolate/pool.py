@@ -10,7 +10,7 @@ from typing import Self
 import orjson
 
 from sandbox.epochs.registry import served_epochs
-from sandbox.isolate.api import ChildDied, Delivery, LimitExceeded, RunSetup, SandboxFault
+from sandbox.isolate.api import ChildDied, Delivery, IsolateLost, LimitExceeded, RunSetup, SandboxFault
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.frames import Frame
 from sandbox.isolate.process import ChildProcess, answer_json, start_child
@@ -41,7 +41,7 @@ class IsolateInChild:
 
     async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
         if not self._open:
-            raise ChildDied("the isolate is closed")
+            raise IsolateLost("the isolate was dropped")
         budget_us = self._setup.cpu_ms_per_event * 1_000 * cpu_factor
         request = Frame(
             {"op": "deliver", "id": self._number, "budget_us": budget_us}, b"[" + b",".join(events) + b"]"
@@ -75,7 +75,7 @@ class IsolateInChild:
         self.drop()
 
     def drop(self) -> None:
-        """Free the isolate. Whoever still holds the handle gets ChildDied, and replays elsewhere."""
+        """Free the isolate. Whoever still holds the handle gets IsolateLost, and loads again."""
         if self._open:
             self._child.tell(Frame({"op": "close", "id": self._number}))
             self._forget()

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from sandbox.isolate.api import ChildDied, LimitExceeded, SandboxFault
+from sandbox.isolate.api import ChildDied, IsolateLost, LimitExceeded, SandboxFault
 from sandbox.isolate.confine import LAYERS, ON
 from sandbox.isolate.frames import Frame, FrameError, read_frame
 from sandbox.isolate.vitals import ResidentMemory, Vitals, process_cpu_ns
@@ -93,7 +93,7 @@ class ChildProcess:
         """As `ask`, but kill the child when CPU or memory run away. A limit that was hit raises LimitExceeded."""
         async with self.lock:
             if self.dead:
-                raise ChildDied("the sandbox process is gone")
+                raise IsolateLost("the sandbox process is gone")
             flight = _Flight(budget_us, heap_bytes, time.monotonic(), self.memory.read_bytes(), events)
             self._flight = flight
             flight.look_after = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._look, flight)
@@ -128,7 +128,7 @@ class ChildProcess:
 
     async def _exchange(self, request: Frame) -> Frame:
         if self.dead:
-            raise ChildDied("the sandbox process is gone")
+            raise IsolateLost("the sandbox process is gone")
         try:
             self.writer.write(request.encode())
             await self.writer.drain()

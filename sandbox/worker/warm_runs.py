@@ -10,7 +10,7 @@ from dataclasses import asdict
 from sandbox.activation.live_run import Committed, LiveRun, LostRunError
 from sandbox.activation.parked import ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates
-from sandbox.isolate.api import ChildDied
+from sandbox.isolate.api import ChildDied, IsolateLost
 from sandbox.journal.entries import EntryType
 from sandbox.journal.errors import Divergence, PlatformFault, Unavailable
 from sandbox.journal.ids import Json, NamespaceId, RunId
@@ -129,7 +129,7 @@ class WarmRuns:
     async def _advance_all(self, live: LiveRun) -> None:
         while live.run in self._dirty:
             self._dirty.discard(live.run)
-            while (committed := await live.advance()) is not None:
+            while (committed := await _advance(live)) is not None:
                 self._announce(committed)
                 if live.ended:
                     await self._forget(live, release=False)
@@ -280,3 +280,13 @@ class WarmRuns:
         self._tasks.clear()
         self._dirty.clear()
         self._letting_go.clear()
+
+
+async def _advance(live: LiveRun) -> Committed | None:
+    """Advance, loading again as often as the isolate was taken away for reasons that are not this run's."""
+    while True:
+        try:
+            return await live.advance()
+        except IsolateLost as error:
+            logger.info("run %s is loaded again: %s", live.run, error)
+            await live.close()

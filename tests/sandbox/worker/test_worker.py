@@ -178,6 +178,20 @@ async def test_superseded_workers_begin_anew_and_the_run_goes_on(bench: Bench, c
     assert len(entries) == 2 * steps + 2
 
 
+async def test_a_neighbour_of_killed_children_is_loaded_again_and_never_blamed(bench: Bench) -> None:
+    """Its process dies three times of others: more often than a run may kill children itself."""
+    run = await bench.start(STEPS, {"steps": 4})
+    await bench.worker()
+    for step in range(1, 5):
+        await bench.until(run, lambda record, step=step: record.calls >= step)
+        for child in bench.pool.pool.children:
+            child.kill()
+        await bench.complete(run, step, step)
+    record = await bench.until(run, ended)
+    assert record.status is RunStatus.COMPLETED
+    assert bench.pool.opened == [run] * 5
+
+
 async def in_memory(bench: Bench, run: str) -> bool:
     """Somebody owns the run, or it still has something to do."""
     async with bench.edge.pool.acquire() as connection:
