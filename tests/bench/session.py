@@ -58,8 +58,8 @@ class Session:
             try:
                 async with asyncio.timeout(cap + GRACE_S):
                     await phase.work(self)
-            except TimeoutError:
-                self.report.failures[phase.name] = f"not finished after {cap + GRACE_S:.0f} s"
+            except TimeoutError as error:
+                self.report.failures[phase.name] = str(error) or f"not finished after {cap + GRACE_S:.0f} s"
             except Exception as error:
                 self.rig.dev.check()
                 self.report.failures[phase.name] = f"{type(error).__name__}: {error}".splitlines()[0]
