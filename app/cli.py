@@ -29,7 +29,7 @@ LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the server's verbs to the command; each sets `handler(arguments) -> exit code`."""
     _register_dev(verbs)
-    _verb(verbs, "serve", _serve, "Run the API, the dispatcher and the scheduler.")
+    _verb(verbs, "serve", _serve, "Run the API and the scheduler.")
     _verb(verbs, "worker", _worker, "Run a worker, which executes scripts.")
     database = verbs.add_parser("db", help="look at and upgrade the database").add_subparsers(
         title="commands", metavar="COMMAND", required=True

@@ -15,7 +15,6 @@ logger = logging.getLogger(__name__)
 POLL_S = 0.5
 """A timer made meanwhile by another process waits at most so long beyond its time."""
 BATCH = 1_000
-SWEEP_EVERY = 120
 
 
 class DueStore(Protocol):

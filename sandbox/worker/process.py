@@ -26,6 +26,7 @@ CLAIM_MAX = 64
 BUSY_MAX = 128
 """Runs being activated or loaded at once; more stay for other workers."""
 REAP_S = 0.15
+SWEEP_S = 30.0
 DRAIN_S = 8.0
 RETRY_S = 0.5
 
@@ -100,6 +101,7 @@ class Worker:
             asyncio.create_task(self._repeat(self._runs.tidy, REPORT_S)),
             asyncio.create_task(self._repeat(self._look_for_lost_hints, POLL_MAX_S)),
             asyncio.create_task(self._repeat(self._answer, POLL_MAX_S, self._answering.look)),
+            asyncio.create_task(self._repeat(self._desk.sweep, SWEEP_S)),
         ]
         await stop.wait()
         logger.info("worker %s drains %d runs", self._store.worker, len(self._runs))

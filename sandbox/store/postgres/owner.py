@@ -115,9 +115,11 @@ class PostgresOwner(PostgresEdge):
         return str(status) == "UPDATE 1"
 
     async def deregister(self) -> None:
+        """Leave; what this worker still owns, such as a claim that was cut short, is free for others."""
         session, self._session = self._session, None
         if session is not None and not session.is_closed():
-            await session.execute("delete from workers where worker_id = $1", self.worker)
+            await session.execute("update workers set heartbeat_at = 0 where worker_id = $1", self.worker)
+            await session.execute("select reap_workers(1)")
             await session.close(timeout=5)
 
     async def close(self) -> None:

@@ -30,6 +30,14 @@ CLAIM_SQL = """with open as (
   update sandbox_requests s set worker_id = $1 from picked p where s.id = p.id
   returning s.id, s.namespace_id, s.kind, s.payload"""
 
+# One row while the question stands, taken when it is answered or late; none: Postgres crashed, which empties
+# an unlogged table.
+LOOK_SQL = """with taken as (
+    delete from sandbox_requests where id = $1 and (answered_at is not null or $2)
+    returning answer, failure, answered_at)
+  select t.answer, t.failure, t.answered_at, t.answered_at is not null or $2 as over
+  from sandbox_requests s left join taken t on true where s.id = $1"""
+
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
@@ -78,14 +86,12 @@ class RequestDesk:
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(answered.wait(), POLL_S)
+            late = time.monotonic() >= give_up
             async with acquired(self._pool) as connection:
-                row = await connection.fetchrow(
-                    "delete from sandbox_requests where id = $1 and (answered_at is not null or $2)"
-                    " returning answer, failure, answered_at",
-                    question,
-                    time.monotonic() >= give_up,
-                )
+                row = await connection.fetchrow(LOOK_SQL, question, late)
             if row is None:
+                raise Unavailable(f"Postgres crashed while a worker was to {kind} the script")
+            if not row["over"]:
                 continue
             if row["failure"] is not None:
                 raise Unavailable(f"the sandbox could not {kind} the script: {row['failure']}")
