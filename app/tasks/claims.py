@@ -67,9 +67,10 @@ class Claims:
     ) -> list[dict[str, Any]]:
         """Lease up to `max` tasks, waiting up to `wait` for the first; `after` is done while watching already.
 
-        A caller that has gone gets nothing: what would have been leased to it stays on offer.
+        A caller that has gone gets nothing: what would have been leased to it stays on offer. One that asks
+        again with its `claim_id` is answered there, and what is leased to the claim is left alone here.
         """
-        claim_id = (body.claim_id or str(uuid.uuid4())).lower()
+        claim_id = _unique(wanted, body.claim_id)
         loop = asyncio.get_running_loop()
         linger_s = body.linger_ms / 1000 if isinstance(body, NextClaim) else 0.0
         tasks: list[Task] = []
@@ -90,6 +91,9 @@ class Claims:
                         watch.offers.clear()
                         tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
                         self._note(wanted, dry=len(tasks) < body.max)
+                    if watch.replaced:
+                        tasks = []
+                        break
                     if tasks and waited and await gone():
                         await self._give_back(wanted, tasks)
                         tasks = []
@@ -100,6 +104,8 @@ class Claims:
                         break
                     await watch.wait(left)
                     waited = True
+                    if watch.replaced:
+                        break
         finally:
             self._strays.closed(claim_id, tasks)
         return await self._handing_out.views(tasks)
@@ -130,3 +136,10 @@ class Claims:
             found = await self._toolsets.script_names(principal.organization, mapped)
             names += [name for _, name in found]
         return tuple(sorted(names))
+
+
+def _unique(wanted: TaskFilter, claim_id: str | None) -> str:
+    """The claim's name in the store: callers choose theirs, and two organizations may choose the same."""
+    if claim_id is None:
+        return str(uuid.uuid4())
+    return str(uuid.uuid5(uuid.UUID(wanted.namespace or wanted.organization), claim_id.lower()))

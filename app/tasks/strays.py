@@ -8,6 +8,7 @@ until its lease runs out.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sandbox.journal.errors import Unavailable
@@ -28,16 +29,18 @@ class Strays:
         self._clock = clock
         self._closed: dict[str, tuple[float, frozenset[TaskKey]]] = {}
         self._hinted: dict[TaskKey, Callable[[], None]] = {}
-        self._waiting: set[str] = set()
+        self._waiting: Counter[str] = Counter()
         self._giving_back: asyncio.Task[None] | None = None
 
     def opened(self, claim_id: str) -> None:
         """The claim waits here (again): what it is leased is its own."""
-        self._waiting.add(claim_id)
+        self._waiting[claim_id] += 1
 
     def closed(self, claim_id: str, answered: Sequence[Task]) -> None:
         """The claim has its answer: whatever else it is leased is a stray."""
-        self._waiting.discard(claim_id)
+        self._waiting[claim_id] -= 1
+        if not self._waiting[claim_id]:
+            del self._waiting[claim_id]
         keys = frozenset(key_of(task) for task in answered)
         known = self._closed.pop(claim_id, None)
         if known is not None:  # the same claim again: both answers count

@@ -52,6 +52,8 @@ class ParkedWatch(Watch):
         self.tasks: list[Task] = []
         self.offers: set[Offer] = set()
         """Calls on offer that this claim was woken for and has not looked at yet."""
+        self.replaced = False
+        """The caller asked again: that request is answered, this one's connection is dead."""
         self._announce = announce
         self._announced_at = time.monotonic()
         announce(lazy=lazy)
@@ -103,6 +105,10 @@ class Wakeups:
         """
         message = park_message(claim_id, wanted, slots, self._hints.address)
         watch = ParkedWatch(partial(self._hints.send, "worker", message), lazy=lazy)
+        former = self._parked.get(claim_id)
+        if former is not None:
+            former.replaced = True
+            former.wake()
         self._parked[claim_id] = watch
         unseen = self._unseen.get(wanted.organization, set())
         for offer in [offer for offer in unseen if _takes(wanted, offer)]:
@@ -113,8 +119,9 @@ class Wakeups:
         try:
             yield watch
         finally:
-            del self._parked[claim_id]
-            self._hints.send("worker", unpark_message(claim_id, wanted), lazy=True)
+            if not watch.replaced:
+                del self._parked[claim_id]
+                self._hints.send("worker", unpark_message(claim_id, wanted), lazy=True)
             self._tasks[wanted.organization].remove((wanted, watch))
             for offer in watch.offers:  # answered with other calls, without a look at these
                 self.wake_task(wanted.organization, *offer)
