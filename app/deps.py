@@ -11,6 +11,7 @@ from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
     from app.health import Health
+    from app.runs.live import LiveJournals
     from app.runs.service import Runs
     from app.signals.service import Signals
     from app.tasks.service import Tasks
@@ -25,6 +26,7 @@ class Services:
     tenancy: Tenancy
     toolsets: "Toolsets"
     runs: "Runs"
+    live: "LiveJournals"
     signals: "Signals"
     tasks: "Tasks"
     health: "Health"

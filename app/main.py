@@ -22,6 +22,8 @@ from app.health import Health, text_of
 from app.openapi import openapi_of
 from app.responses import json_response
 from app.runs.endpoints import router as runs_router
+from app.runs.events import router as events_router
+from app.runs.live import LiveJournals
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
 from app.scripts.service import Scripts
@@ -76,6 +78,7 @@ def build_services(
     tenancy = Tenancy(repository, authenticator)
     toolsets = Toolsets(ToolsetRepository(pool))
     values = Values(blobs)
+    runs = RunRepository(pool)
     tasks = TaskRepository(pool)
     leases = Leases(store, tasks, toolsets)
     return Services(
@@ -84,7 +87,7 @@ def build_services(
         toolsets=toolsets,
         runs=Runs(
             store=store,
-            repository=RunRepository(pool),
+            repository=runs,
             scripts=Scripts(store, SandboxClient(requests), epoch),
             toolsets=toolsets,
             values=values,
@@ -92,6 +95,7 @@ def build_services(
             epoch=epoch,
             stop=stop,
         ),
+        live=LiveJournals(store, runs, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=Tasks(
             store=store,
@@ -124,7 +128,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
-    for router in (runs_router, toolsets_router, tenants_router):
+    for router in (runs_router, events_router, toolsets_router, tenants_router):
         app.router.routes.extend(router.routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {

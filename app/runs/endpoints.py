@@ -38,11 +38,10 @@ from app.runs.schemas import (
     Until,
 )
 from app.runs.service import checked_run, require_start
-from app.runs.views import OUTPUT_BYTES_MAX
+from app.runs.views import OUTPUT_BYTES_MAX, entry_json
 from app.schemas import LABEL_CHARS_MAX, LABEL_KEY
 from app.scripts.service import DIGEST
 from app.toolsets.service import REFERENCE
-from sandbox.journal.codec import wire_json
 from sandbox.journal.ids import RunId, Seq, TimeMs
 from sandbox.store.interface import RunRecord, RunStatus, StoredEntry
 from tenancy.ids import parse_id
@@ -247,19 +246,13 @@ async def _pages(
 async def _journal(
     record: RunRecord, first: list[StoredEntry], rest: AsyncGenerator[list[StoredEntry], None]
 ) -> AsyncIterator[bytes]:
-    yield b'{"data":[' + b",".join(_wire(entry) for entry in first)
+    yield b'{"data":[' + b",".join(entry_json(entry) for entry in first)
     seq = first[-1].seq if first else None
     async for entries in rest:
-        yield b"," + b",".join(_wire(entry) for entry in entries)
+        yield b"," + b",".join(entry_json(entry) for entry in entries)
         seq = entries[-1].seq
     more = seq is not None and seq < record.next_seq - 1
     yield b'],"next":%b}' % (str(seq).encode() if more else b"null")
-
-
-def _wire(entry: StoredEntry) -> bytes:
-    return wire_json(
-        entry.seq, entry.type, entry.time, cause=entry.cause, fire_at=entry.fire_at, body=entry.body
-    )
 
 
 async def _own_run(services: Services, run: RunId, within: NamespaceRef) -> list[RunRecord]:

@@ -1,11 +1,12 @@
 """Queries that runs need beside the store's own; every one is keyed by namespace."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, TimeMs
+from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, Seq, TimeMs
 from sandbox.store.interface import RunStatus, StoredEntry
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
@@ -13,6 +14,17 @@ from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
 _ENTRIES = f"""select e.namespace_id, e.run_id, {", ".join(f"e.{name}" for name in ENTRY_COLUMNS.split(", "))}
 from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, seq)
 join entries e on e.namespace_id = q.ns and e.run_id = q.run and e.seq = q.seq"""
+
+_HEADS = """select r.run_id, r.next_seq, r.status from unnest($1::uuid[], $2::uuid[]) q (ns, run)
+cross join lateral (select * from runs r where r.namespace_id = q.ns and r.run_id = q.run limit 1) r"""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How long a journal is, and whether it goes on."""
+
+    next_seq: Seq
+    status: RunStatus
 
 
 class RunRepository:
@@ -67,6 +79,14 @@ class RunRepository:
                 route,
                 key,
             )
+
+    async def heads(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> dict[RunId, Head]:
+        """Of the runs that exist."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(_HEADS, [ns for ns, _ in runs], [run for _, run in runs])
+        return {
+            RunId(str(row["run_id"])): Head(Seq(row["next_seq"]), RunStatus(row["status"])) for row in rows
+        }
 
     async def status(self, namespace: NamespaceId, run: RunId) -> RunStatus | None:
         async with acquired(self._pool) as connection:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.responses import iso, spliced
-from sandbox.journal.codec import decode_body, value_in
+from sandbox.journal.codec import decode_body, value_in, wire_json
 from sandbox.journal.entries import CancelRun, EntryType, FailRun, RunAborted, Value
 from sandbox.journal.ids import TimeMs
 from sandbox.store.interface import PendingKind, PendingRow, RunRecord, RunStatus, StoredEntry
@@ -78,6 +78,13 @@ def run_view(
             "activations": record.activations,
         },
     }
+
+
+def entry_json(entry: StoredEntry) -> bytes:
+    """An entry as the public JSON, its body spliced in."""
+    return wire_json(
+        entry.seq, entry.type, entry.time, cause=entry.cause, fire_at=entry.fire_at, body=entry.body
+    )
 
 
 def head_of(text: bytes, size: int) -> str:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from sandbox.journal.ids import RunId
@@ -18,6 +18,9 @@ from sandbox.store.leases import leased_task, park_message, unpark_message
 
 ANNOUNCE_S = 0.8
 """How often a parked claim is named to the workers."""
+WATCHED_S = 3.0
+"""How long a worker remembers that a run is watched; whoever watches names it every POLL_MAX_S."""
+WATCHED_AT_ONCE = 1_000
 UNSEEN_MAX = 1_000
 """Offers remembered for an organization while no claim is free to look; more are found by looking."""
 
@@ -84,9 +87,14 @@ class Wakeups:
         hints.on_message(self._on_hint)
 
     @contextlib.contextmanager
-    def watch_run(self, run: RunId, *, only_its_end: bool = False) -> Iterator[Watch]:
-        """Woken when the run's journal grew or its status changed, or only when the run has ended (or stopped)."""
-        pair = (Watch(), only_its_end)
+    def watch_run(
+        self, run: RunId, *, only_its_end: bool = False, watch: Watch | None = None
+    ) -> Iterator[Watch]:
+        """Woken when the run's journal grew or its status changed, or only when the run has ended (or stopped).
+
+        Workers tell of everything that a run does only while somebody names it with `name_watched`.
+        """
+        pair = (watch or Watch(), only_its_end)
         self._runs[run].append(pair)
         try:
             yield pair[0]
@@ -94,6 +102,11 @@ class Wakeups:
             self._runs[run].remove(pair)
             if not self._runs[run]:
                 del self._runs[run]
+
+    def name_watched(self, runs: Sequence[RunId]) -> None:
+        """Ask the workers to tell of every append to these runs for the next WATCHED_S."""
+        for start in range(0, len(runs), WATCHED_AT_ONCE):
+            self._hints.send("worker", {"k": "watch", "runs": list(runs[start : start + WATCHED_AT_ONCE])})
 
     @contextlib.contextmanager
     def park(

@@ -166,5 +166,7 @@ class Worker:
             self._runs.parked.on_park(message)
         elif kind == "unpark":
             self._runs.parked.on_unpark(message)
+        elif kind == "watch":
+            self._runs.watched.on_watch(message)
         elif kind == "request":
             self._answering.look.set()

@@ -18,6 +18,7 @@ from sandbox.store.hints import HintBus, Message
 from sandbox.store.interface import ClaimedRun, Route, StoredEntry
 from sandbox.store.leases import leased_message
 from sandbox.store.postgres.owner import PostgresOwner
+from sandbox.worker.watched import WatchedRuns
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ class WarmRuns:
         self._hints = hints
         self._warm_max = warm_max
         self.parked = ParkedClaims()
+        self.watched = WatchedRuns()
         self._runs: OrderedDict[RunId, LiveRun] = OrderedDict()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
         self._dirty: set[RunId] = set()
@@ -162,8 +164,9 @@ class WarmRuns:
                     "tools": offered,
                 },
             )
-        if committed.ended or not (offered or committed.leased):
-            self._hints.send("api", {"k": "run", "run": committed.run.run, "ended": committed.ended})
+        run = committed.run.run
+        if committed.ended or not (offered or committed.leased) or run in self.watched:
+            self._hints.send("api", {"k": "run", "run": run, "ended": committed.ended})
 
     async def _child_died(self, live: LiveRun, error: ChildDied) -> None:
         deaths = self._deaths[live.run] = self._deaths.get(live.run, 0) + 1

@@ -16,6 +16,7 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/runs/{run}", None, 404),
     ("GET", "/v1/runs/{run}/output", None, 404),
     ("GET", "/v1/runs/{run}/journal", None, 404),
+    ("GET", "/v1/runs/{run}/events", None, 404),
     ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
     ("POST", "/v1/runs/{run}/cancel", {}, 404),
     ("POST", "/v1/toolsets", {"name": "support", "tools": []}, 201),
