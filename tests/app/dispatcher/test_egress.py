@@ -13,7 +13,7 @@ from app.dispatcher.egress import Egress, EgressRefused, LimitedStream, Response
 from sandbox.config import SettingsError
 
 HOSTILE = [
-    "http://127.0.0.1:{port}/", "http://localhost:{port}/", "http://LOCALHOST.:{port}/",
+    "http://127.0.0.1:{port}/", "http://localhost:{port}/", "http://LOCALHOST:{port}/",
     "http://2130706433:{port}/", "http://0x7f000001:{port}/", "http://0x7f.1:{port}/", "http://0177.0.0.1:{port}/",
     "http://127.1:{port}/", "http://127.0.1:{port}/", "http://0:{port}/", "http://0.0.0.0:{port}/",
     "http://user:pass@127.0.0.1:{port}/", "http://[::1]:{port}/", "http://[::]:{port}/",

@@ -1,0 +1,171 @@
+"""MCP's HTTP as its client sees it: what goes wrong with one request is the answer to that request.
+
+The client library (mcp 2.3) ends its whole session, with every call in flight, when one request meets a broken
+connection. So failures are turned into answers here: a JSON-RPC error, marked so that no server can forge one,
+with what is known of the request: whether it was sent, and what the server said.
+"""
+
+import secrets
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+import httpx2
+import orjson
+
+from app.dispatcher.egress import EgressRefused, LimitedStream, ResponseTooLarge
+
+ANSWER_BYTES_MAX = 40 * 1024 * 1024
+"""Of one answer on the wire: a result of 16 MiB, escaped."""
+ERROR_BYTES_MAX = 64 * 1024
+EXCERPT_CHARS = 300
+CODE = -32099
+_MARK = secrets.token_hex(16)
+
+
+class Trouble(StrEnum):
+    """What became of a request."""
+
+    REFUSED = "refused"
+    """The address is not one that we connect to. Not sent."""
+    UNREACHABLE = "unreachable"
+    """No connection. Not sent."""
+    BROKEN = "broken"
+    """The connection ended before the answer was complete."""
+    STATUS = "status"
+    TOO_LARGE = "too_large"
+    GARBAGE = "garbage"
+
+
+@dataclass(frozen=True, slots=True)
+class HttpFailure:
+    trouble: Trouble
+    detail: str
+    status: int = 0
+    session: bool = False
+    """The request belonged to a session of the server."""
+    rpc_code: int | None = None
+    """Of the JSON-RPC error in the answer's body."""
+
+    @property
+    def stale_session(self) -> bool:
+        """The server does not know our session: it has not executed the request."""
+        if self.trouble is not Trouble.STATUS or not self.session:
+            return False
+        return self.status == 404 or (self.status == 400 and self.rpc_code in {None, -32000, -32001, -32600})
+
+    def to_error(self) -> dict[str, Any]:
+        data = {
+            "trouble": self.trouble, "status": self.status, "session": self.session, "rpc_code": self.rpc_code
+        }  # fmt: skip
+        return {"code": CODE, "message": self.detail, "data": {_MARK: data}}
+
+    @classmethod
+    def from_error(cls, code: int, message: str, data: Any) -> Self | None:
+        """Read back what `to_error` wrote; None for an error of the server's own."""
+        if code != CODE or not isinstance(data, dict) or _MARK not in data:
+            return None
+        known = data[_MARK]
+        return cls(Trouble(known["trouble"]), message, known["status"], known["session"], known["rpc_code"])
+
+
+class McpTransport(httpx2.AsyncBaseTransport):
+    """Answers every POST; streams that no call needs are not opened."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.method == "GET" and "last-event-id" not in request.headers:
+            return httpx2.Response(405, request=request)  # the stream of what servers say unasked
+        if request.method != "POST":
+            response = await self._inner.handle_async_request(request)
+            return _limited(response)
+        session = "mcp-session-id" in request.headers
+        try:
+            response = await self._inner.handle_async_request(request)
+        except httpx2.TransportError as error:
+            return _failed(_not_answered(error))
+        try:
+            if response.status_code == 202:
+                await response.aclose()
+                return httpx2.Response(202)
+            if response.status_code >= 300:
+                return _failed(await _refusal(response, session=session))
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                await response.aclose()
+                return _failed(HttpFailure(Trouble.GARBAGE, "the server sent a compressed answer, unasked"))
+            kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+            if kind == "text/event-stream":
+                return _limited(response)
+            body = await _read(response, ANSWER_BYTES_MAX)
+        except ResponseTooLarge:
+            return _failed(HttpFailure(Trouble.TOO_LARGE, "the server's answer is too large"))
+        except httpx2.TransportError as error:
+            return _failed(HttpFailure(Trouble.BROKEN, f"the server's answer broke off: {_words(error)}"))
+        if kind != "application/json":
+            said = f"the server answered with {kind[:80] or 'no content type'!r} instead of JSON"
+            return _failed(HttpFailure(Trouble.GARBAGE, said))
+        headers = {"content-type": "application/json"}
+        if (id_ := response.headers.get("mcp-session-id")) is not None:
+            headers["mcp-session-id"] = id_
+        return httpx2.Response(response.status_code, headers=headers, content=body)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _failed(failure: HttpFailure) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": failure.to_error()}
+    return httpx2.Response(500, headers={"content-type": "application/json"}, content=orjson.dumps(error))
+
+
+def _limited(response: httpx2.Response) -> httpx2.Response:
+    stream = response.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    return httpx2.Response(
+        response.status_code, headers=response.headers, stream=LimitedStream(stream, ANSWER_BYTES_MAX)
+    )
+
+
+async def _read(response: httpx2.Response, bytes_max: int) -> bytes:
+    stream = response.stream
+    assert isinstance(stream, httpx2.AsyncByteStream)
+    try:
+        return b"".join([chunk async for chunk in LimitedStream(stream, bytes_max)])
+    finally:
+        await response.aclose()
+
+
+async def _refusal(response: httpx2.Response, *, session: bool) -> HttpFailure:
+    """A status that is no success, with what the server says about it."""
+    said, rpc_code = "", None
+    try:
+        body = await _read(response, ERROR_BYTES_MAX)
+    except httpx2.TransportError:
+        body = b""
+    try:
+        error = orjson.loads(body)["error"]
+        rpc_code, said = int(error["code"]), str(error["message"])
+    except (ValueError, TypeError, KeyError):
+        if response.headers.get("content-type", "").startswith("text/plain"):
+            said = body.decode(errors="replace")
+    detail = f"the server answered with status {response.status_code}"
+    if said := " ".join(said.split())[:EXCERPT_CHARS]:
+        detail += f": {said}"
+    return HttpFailure(Trouble.STATUS, detail, response.status_code, session, rpc_code)
+
+
+def _not_answered(error: httpx2.TransportError) -> HttpFailure:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, EgressRefused):
+            return HttpFailure(Trouble.REFUSED, f"the server's address is refused: {cause}")
+        cause = cause.__cause__
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
+        return HttpFailure(Trouble.UNREACHABLE, f"no connection to the server: {_words(error)}")
+    return HttpFailure(Trouble.BROKEN, f"the server did not answer: {_words(error)}")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:EXCERPT_CHARS] or type(error).__name__
