@@ -77,7 +77,12 @@ class Database:
             await self._connection.close()
 
     async def advance(self, ms: int) -> None:
-        await self.row("update clock set offset_ms = offset_ms + $1 returning offset_ms", ms)
+        """Move time forward; the workers' heartbeats move along, or a long step would make all of them look dead."""
+        await self.row(
+            "with alive as (update workers set heartbeat_at = heartbeat_at + $1)"
+            " update clock set offset_ms = offset_ms + $1 returning offset_ms",
+            ms,
+        )
 
     async def now(self) -> int:
         return int((await self.row("select now_ms() as now"))["now"])
