@@ -227,16 +227,16 @@ class WarmRuns:
             self._letting_go += letting_go
 
     async def tidy(self) -> None:
-        """Write overdue reports, evict what is idle or too much."""
+        """Write overdue reports; evict what is idle, and of what is too much the longest unused."""
         now = time.monotonic()
-        idle = [run for run in self._runs if run not in self._tasks]
-        for run in idle:
+        excess = len(self._runs) - self._warm_max
+        idle = sorted((self._used_at.get(run, now), run) for run in self._runs if run not in self._tasks)
+        for used_at, run in idle:
             live = self._runs[run]
             if live.has_report:
                 self._run_alone(run, live.report())
-            elif live.evictable and (
-                len(self._runs) > self._warm_max or now - self._used_at.get(run, now) > IDLE_S
-            ):
+            elif live.evictable and (excess > 0 or now - used_at > IDLE_S):
+                excess -= 1
                 self._run_alone(run, self._put_down(live))
         await self.flush_releases()
 

@@ -12,6 +12,7 @@ from sandbox.store.blobs import BlobStore
 from sandbox.store.interface import ClaimedRun, PendingKind, RunRecord, RunStatus
 from sandbox.store.postgres.owner import PostgresOwner
 from tests.fixtures.database import Clock
+from tests.fixtures.turns import turn
 from tests.sandbox.worker.conftest import EPOCH, NOWHERE, Bench
 
 TWO_STEPS = """
@@ -190,6 +191,20 @@ async def test_a_neighbour_of_killed_children_is_loaded_again_and_never_blamed(b
     record = await bench.until(run, ended)
     assert record.status is RunStatus.COMPLETED
     assert bench.pool.opened == [run] * 5
+
+
+async def test_of_too_many_runs_in_memory_the_longest_unused_are_put_down(bench: Bench) -> None:
+    await bench.worker(warm_runs=2)
+    runs = []
+    for _ in range(5):
+        run = await bench.start(TIMED_WAIT)
+        await bench.until(run, lambda record: record.pending_count > 0)
+        runs.append(run)
+    while [await in_memory(bench, run) for run in runs] != [False, False, False, True, True]:
+        await turn()
+    await bench.signal(runs[-1], "go", None, "s1")
+    await bench.until(runs[-1], ended)
+    assert bench.pool.opened == runs, "the last one was in memory still"
 
 
 async def in_memory(bench: Bench, run: str) -> bool:
