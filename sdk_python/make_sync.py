@@ -16,6 +16,8 @@ REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|for|with)\b", r"\1"),
     (r"\bAsync(Runs|Toolsets|Tokens|Namespaces|Tasks|Pager|Core|Iterator)\b", r"\1"),
+    (r"\bAsyncGenerator\[(\w+), None\]", r"Iterator[\1]"),
+    (r"\bAsyncGenerator\b", "Iterator"),
     (r"\bAwaitable\[(\w+\[\w+\])\]", r"\1"),
     (r"Awaitable, ", ""),
     (r"__aiter__", "__iter__"),

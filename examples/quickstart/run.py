@@ -47,7 +47,7 @@ async def main(server: Server, *, once: bool) -> int:
                 work.cancel()
                 return 130
             run = work.result()
-            print_end(server, run, await journal_lines(client, run))
+            print_end(server, run)
             if once or stop.is_set():
                 return 0 if run.status == "completed" else 1
             print("\nServing the tools until Ctrl-C.", flush=True)
@@ -55,16 +55,34 @@ async def main(server: Server, *, once: bool) -> int:
 
 
 async def run_script(client: AsyncRewind) -> Run:
-    """Start the script, answer its question when it asks, and return the ended run."""
+    """Start the script, show what it does while it does it, and return the ended run."""
     run = await client.runs.start(
         script=SCRIPT.read_text(encoding="utf-8"), toolset=TOOLSET, input=INPUT, labels=LABELS
     )
-    say("run", f"{run.id} started; it calls the tools, then sleeps for 2 s …")
-    run = await client.runs.wait(run.id, until="blocked", timeout_s=WAIT_S)
+    say("run", f"{run.id} started; it calls the tools, then sleeps for 2 s")
+    print("\nJournal, live: all that crosses the sandbox's walls, enough to rebuild the run after a crash")
+    showing = asyncio.create_task(show_journal(client, run.id))
+    try:
+        run = await settle(client, run.id)
+        await asyncio.wait_for(showing, WAIT_S)
+    finally:
+        showing.cancel()
+    return run
+
+
+async def show_journal(client: AsyncRewind, run: str) -> None:
+    """Print each entry as it is recorded, until the run has ended."""
+    text = JournalText.of(sys.stdout)
+    print(text.header(), flush=True)
+    async for entry in client.runs.events(run):
+        print(text.line(entry), flush=True)
+
+
+async def settle(client: AsyncRewind, started: str) -> Run:
+    """Answer the script's question when it asks, and return the ended run."""
+    run = await client.runs.wait(started, until="blocked", timeout_s=WAIT_S)
     if any(item["kind"] == "signal" for item in run.waiting_for):
-        line = run.waiting_for[0].get("line")
         await client.runs.signal(run.id, "decision", DECISION, by=DECISION["by"])
-        say("", f'line {line} waited for the signal "decision": sent {json.dumps(DECISION)}')
         run = await client.runs.wait(run.id, timeout_s=WAIT_S)
     return run
 
@@ -93,11 +111,6 @@ async def earlier_runs(client: AsyncRewind) -> list[Run]:
     return found
 
 
-async def journal_lines(client: AsyncRewind, run: Run) -> list[str]:
-    text = JournalText.of(sys.stdout)
-    return [text.header(), *(text.line(entry) for entry in await client.runs.journal(run.id))]
-
-
 async def first_of(work: asyncio.Task[Run], stop: asyncio.Event) -> None:
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait([work, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +132,8 @@ def show_start(server: Server, earlier: list[Run]) -> None:
         say("", f"{count}; the last one {last.id} {last.status}, started {ago(last)}")
 
 
-def print_end(server: Server, run: Run, journal: list[str]) -> None:
+def print_end(server: Server, run: Run) -> None:
+    print()
     say(
         "",
         f"{run.status} after {seconds_between(run.started_at, run.ended_at):.1f} s, {run.usage.get('calls')} calls",
@@ -130,8 +144,6 @@ def print_end(server: Server, run: Run, journal: list[str]) -> None:
     else:
         print(f"  {json.dumps(run.output, ensure_ascii=False)}")
     print(f"  The tools wrote what they closed to {CLOSED}.")
-    print("\nJournal: all that crossed the sandbox's walls, enough to rebuild the run after a crash")
-    print("\n".join(journal))
     rewind = command()
     print("\nNext")
     say("address", f"{server.url}   API reference {server.url}/docs")

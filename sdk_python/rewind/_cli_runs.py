@@ -1,8 +1,7 @@
 """The verbs `run` and `runs`."""
 
 import argparse
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
@@ -25,9 +24,7 @@ from rewind.journal_text import JournalText, compact, error_text, size_text, too
 
 FIRST_WAIT_MS = 1_000
 """The start itself waits only so long, so that the run's id is known while it is waited for."""
-FOLLOW_POLL_S = 0.5
 OUTPUT_LINE_CHARS = 100
-_END_ENTRIES = frozenset({"complete_run", "fail_run", "cancel_run", "run_aborted"})
 _SIGNS = {
     "completed": "green",
     "failed": "red",
@@ -71,9 +68,13 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     cancel.add_argument("--reason")
     output = remote_verb(runs, "output", print_output, help="print the whole output of a run as JSON")
     output.add_argument("run", metavar="RUN")
-    journal = remote_verb(runs, "journal", print_journal, help="print what happened in a run")
-    journal.add_argument("run", metavar="RUN")
-    journal.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
+    for name, handler, text in (
+        ("journal", print_journal, "print what happened in a run"),
+        ("logs", print_logs, "print what a run logged"),
+    ):
+        verb = remote_verb(runs, name, handler, help=text)
+        verb.add_argument("run", metavar="RUN")
+        verb.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
 
 
 def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -163,21 +164,33 @@ def print_output(arguments: argparse.Namespace, client: Rewind, console: Console
 
 def print_journal(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
     text = JournalText(console.style)
-    entries: Sequence[Entry] = client.runs.journal(arguments.run)
     if not arguments.json:
         console.line(text.header())
-    last = -1
-    while True:
-        for entry in entries:
-            last = entry["seq"]
+    for entry in _entries(arguments, client):
+        if arguments.json:
+            console.json(entry)
+        else:
+            console.line(text.line(entry))
+    return 0
+
+
+def print_logs(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    text = JournalText(console.style)
+    for entry in _entries(arguments, client):
+        line = text.line(entry)  # asked of every entry: times are told from the first one
+        if entry["type"] == "log":
             if arguments.json:
                 console.json(entry)
             else:
-                console.line(text.line(entry))
-        if not arguments.follow or any(entry["type"] in _END_ENTRIES for entry in entries):
-            return 0
-        time.sleep(FOLLOW_POLL_S)
-        entries = client.runs.journal(arguments.run, after=last)
+                console.line(line)
+    return 0
+
+
+def _entries(arguments: argparse.Namespace, client: Rewind) -> Iterable[Entry]:
+    """What is recorded, or, to follow it, that and all that comes until the run has ended."""
+    if arguments.follow:
+        return client.runs.events(arguments.run)
+    return client.runs.journal(arguments.run)
 
 
 def _show(run: Run, console: Console) -> int:

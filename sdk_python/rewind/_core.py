@@ -1,9 +1,10 @@
 """One API call from Python values to a decoded answer: encoding, headers, retries, errors, debug log."""
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -12,12 +13,18 @@ import orjson
 
 from rewind._config import Config, logger
 from rewind._errors import ApiError, ConfigurationError, ConnectionFailed, api_error
+from rewind._events import ServerEvent, open_stream, parsed
 from rewind._retry import delay_s, may_retry, parse_retry_after
 from rewind._transport import Response, Transport, http_head
-from rewind._types import CallOptions
+from rewind._types import CallOptions, Entry
 
 LONG_POLL_MARGIN_S = 10.0
 """Added to the time that the server was asked to wait, before this side gives up."""
+
+STREAM_SILENCE_S = 45.0
+"""A stream that says nothing for so long is taken for dead: the server comments every 15 s."""
+RESUMES_MAX = 12
+"""Attempts in a row to resume a stream: more than a minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +89,51 @@ class AsyncCore:
         """Like `call`, for answers that are plain text."""
         return str((await self.call(call, options)).data)
 
+    async def entries(
+        self, call: Call, options: CallOptions, after: int | None
+    ) -> AsyncGenerator[Entry, None]:
+        """Entries of a journal as they are recorded, until the run has ended.
+
+        A stream that breaks off is resumed after the last entry received, for as long as the server comes back.
+        Errors: ApiError; ConnectionFailed when RESUMES_MAX attempts in a row brought nothing.
+        """
+        last, failures = None if after is None else str(after), 0
+        while True:
+            error: ApiError | ConnectionFailed | None = None
+            try:
+                async with self._opened(call, options, last) as events:
+                    async for event in events:
+                        failures = 0
+                        if event.event == "end":
+                            return
+                        if event.event == "entry":
+                            last = event.id or last
+                            yield orjson.loads(event.data)
+            except (ApiError, ConnectionFailed) as caught:
+                if failures >= RESUMES_MAX or not may_retry(caught, repeatable=True):
+                    raise
+                error = caught
+            failures += 1
+            logger.debug("%s broke off: %s; resumed after entry %s", call.path, error or "no end", last)
+            await asyncio.sleep(delay_s(failures, error))
+
+    @contextlib.asynccontextmanager
+    async def _opened(
+        self, call: Call, options: CallOptions, last: str | None
+    ) -> AsyncIterator[AsyncGenerator[ServerEvent, None]]:
+        headers = [("Accept", "text/event-stream")]
+        headers += [("Last-Event-ID", last)] if last is not None else []
+        head = self._head(call, options, headers)
+        timeout_s = options.get("timeout", self.config.timeout_s)
+        async with open_stream(
+            self.transport, head, timeout_s=timeout_s, silence_s=STREAM_SILENCE_S
+        ) as stream:
+            response, chunks = stream
+            if not 200 <= response.status < 300:
+                raise problem_of(response)
+            async with contextlib.aclosing(parsed(chunks)) as events:
+                yield events
+
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
@@ -93,8 +145,8 @@ class AsyncCore:
         target = f"{self.config.address.prefix}{path}"
         return http_head(method, target, [*self._base_headers, *(headers or [])])
 
-    def _head(self, call: Call, options: CallOptions) -> bytes:
-        headers: list[tuple[str, str]] = []
+    def _head(self, call: Call, options: CallOptions, more: Sequence[tuple[str, str]] = ()) -> bytes:
+        headers = list(more)
         if call.body is not None:
             headers.append(("Content-Type", "application/json"))
         key = options.get("idempotency_key")

@@ -7,11 +7,11 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import Any, TypeVar
 
 from rewind._core import AsyncCore, Call, Decoded
-from rewind._types import CallOptions
+from rewind._types import CallOptions, Entry
 
 T = TypeVar("T")
 
@@ -83,9 +83,26 @@ class Core:
     def text(self, call: Call, options: CallOptions) -> str:
         return self.portal.run(self.inner.text(call, options))
 
+    def entries(self, call: Call, options: CallOptions, after: int | None) -> Generator[Entry, None, None]:
+        """One step of the asynchronous iterator at a time, on the loop's thread."""
+        steps = self.inner.entries(call, options, after)
+        try:
+            while (entry := self.portal.run(_next(steps))) is not None:
+                yield entry
+        finally:
+            self.portal.run(_closed(steps))
+
     def pause(self, seconds: float) -> None:
         time.sleep(seconds)
 
     def close(self) -> None:
         self.portal.run(self.inner.aclose())
         self.portal.close()
+
+
+async def _next(steps: AsyncGenerator[Entry, None]) -> Entry | None:
+    return await anext(steps, None)
+
+
+async def _closed(steps: AsyncGenerator[Entry, None]) -> None:
+    await steps.aclose()

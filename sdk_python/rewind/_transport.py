@@ -12,7 +12,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import httptools
@@ -84,10 +84,10 @@ class Address:
         )
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One TCP (or TLS) connection and the answer being read from it."""
 
-    def __init__(self, limits: Limits, on_lost: Callable[["_Connection"], None]) -> None:
+    def __init__(self, limits: Limits, on_lost: Callable[["Connection"], None]) -> None:
         self._limits = limits
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -219,6 +219,9 @@ class _Connection(asyncio.Protocol):
         raise ValueError(message)
 
 
+OwnConnection = TypeVar("OwnConnection", bound=Connection)
+
+
 class Transport:
     """Requests to one server over a pool of connections; safe for any number of concurrent tasks."""
 
@@ -229,8 +232,8 @@ class Transport:
         self.limits = limits or Limits()
         self._tls = (tls or ssl.create_default_context()) if address.tls else None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._idle: deque[_Connection] = deque()
-        self._open: set[_Connection] = set()
+        self._idle: deque[Connection] = deque()
+        self._open: set[Connection] = set()
         self._slots = asyncio.Semaphore(self.limits.connections_max)
 
     async def request(self, head: bytes, body: bytes, timeout_s: float) -> Response:
@@ -245,7 +248,7 @@ class Transport:
         deadline = loop.time() + timeout_s
         await self._slot(timeout_s)
         try:
-            connection = self._take_idle(loop.time()) or await self._connect(loop, deadline)
+            connection = self._take_idle(loop.time()) or await self._connect(loop, deadline, Connection)
             data = b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body)
             response = await connection.exchange(data, deadline, timeout_s)
             if connection.reusable:
@@ -282,7 +285,7 @@ class Transport:
                 sent=False,
             ) from None
 
-    def _take_idle(self, now: float) -> _Connection | None:
+    def _take_idle(self, now: float) -> Connection | None:
         """The connection used last, so that the others grow old and go."""
         while self._idle:
             connection = self._idle.pop()
@@ -291,12 +294,21 @@ class Transport:
             connection.abort()
         return None
 
-    async def _connect(self, loop: asyncio.AbstractEventLoop, deadline: float) -> _Connection:
+    async def connect_alone(self, deadline: float, kind: type[OwnConnection]) -> OwnConnection:
+        """A connection that never joins the pool and takes no slot of it: its answer may last for days."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._bind(loop)
+        return await self._connect(loop, deadline, kind)
+
+    async def _connect(
+        self, loop: asyncio.AbstractEventLoop, deadline: float, kind: type[OwnConnection]
+    ) -> OwnConnection:
         patience = min(deadline - loop.time(), self.limits.connect_timeout_s)
         try:
             async with asyncio.timeout(patience):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self.limits, self._forget),
+                    lambda: kind(self.limits, self._forget),
                     self.address.host,
                     self.address.port,
                     ssl=self._tls,
@@ -311,7 +323,7 @@ class Transport:
         self._open.add(connection)
         return connection
 
-    def _forget(self, connection: _Connection) -> None:
+    def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
 
 

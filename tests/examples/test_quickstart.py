@@ -35,7 +35,6 @@ def test_the_quick_start_twice(tmp_path: Path) -> None:
     assert "earlier run" not in first
     run = re.search(r"run +(\S+) started", first)
     assert run is not None
-    assert 'waited for the signal "decision"' in first
     assert '"closed": ["#11 Footer overlaps the cookie banner", "#31' in first
     assert re.search(r"address +http://127.0.0.1:\d+", first)
     assert re.search(r"API key +rwk_\w+", first)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Self
 
+import orjson
+
 from tests.sdk_python.http_server import LocalServer, Reply, Request
 
 RUN_ID = "01960000-0000-7000-8000-000000000001"
@@ -34,6 +36,18 @@ def run_json(**changes: Any) -> dict[str, Any]:
 
 def problem(status: int, code: str, detail: str, **members: Any) -> Reply:
     return Reply(status, {"title": code, "status": status, "code": code, "detail": detail, **members})
+
+
+def stream(*events: tuple[str, dict[str, Any], int | None], broken: bool = False) -> Reply:
+    """Server-sent events `(event, data, id)`, byte by byte at awkward places; `broken`: cut off after the last."""
+    body = b"retry: 1000\n\n: a comment\n\n"
+    for event, data, name in events:
+        head = b"" if name is None else b"id: %d\n" % name
+        body += head + b"event: %b\ndata: %b\n\n" % (event.encode(), orjson.dumps(data))
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    pieces = [body[start : start + 37] for start in range(0, len(body), 37)]
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    return Reply(raw=[head, *chunks, *([] if broken else [b"0\r\n\r\n"])], close=broken)
 
 
 class FakeApi:

@@ -14,7 +14,7 @@ from rewind import cli
 from rewind._cli_base import Usage, json_argument, labels_argument, seconds
 from rewind._cli_runs import age_text, pretty
 
-from tests.sdk_python.fake_api import RUN_ID, FakeApi, problem, run_json
+from tests.sdk_python.fake_api import RUN_ID, FakeApi, problem, run_json, stream
 from tests.sdk_python.http_server import Reply, refused_port
 from tests.sdk_python.journals import EVERY_KIND
 from tests.sdk_python.test_journal_text import GOLDEN
@@ -219,17 +219,27 @@ async def test_a_journal_as_text_and_as_lines_of_json(server: FakeApi, run: Run)
 async def test_following_a_journal_until_its_end(
     server: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rewind._cli_runs.FOLLOW_POLL_S", 0.001)
-    entries = EVERY_KIND
+    monkeypatch.setattr("rewind._core.delay_s", lambda *_: 0.001)
+    entries = [("entry", entry, entry["seq"]) for entry in EVERY_KIND[:20]]
     server.on(
-        f"GET /v1/runs/{RUN_ID}/journal",
-        {"data": entries[:5], "next": None},
-        {"data": [], "next": None},
-        {"data": entries[5:20], "next": None},
+        f"GET /v1/runs/{RUN_ID}/events",
+        stream(*entries[:5], broken=True),
+        problem(503, "unavailable", "The server is leaving."),
+        stream(*entries[5:], ("end", {"status": "completed"}, None)),
     )
     result = await run("runs", "journal", RUN_ID, "-f")
     assert result.out == "".join(GOLDEN.splitlines(keepends=True)[:21])
-    assert [("after=4" in request.target) for request in server.requests] == [False, True, True]
+    assert [request.headers.get("last-event-id") for request in server.requests] == [None, "4", "4"]
+
+
+async def test_logs_are_the_entries_that_a_script_logged(server: FakeApi, run: Run) -> None:
+    server.on(f"GET /v1/runs/{RUN_ID}/journal", {"data": EVERY_KIND, "next": None})
+    logged = [entry for entry in EVERY_KIND if entry["type"] == "log"]
+    assert logged
+    lines = GOLDEN.splitlines(keepends=True)[1:]
+    assert (await run("runs", "logs", RUN_ID)).out == "".join(lines[entry["seq"]] for entry in logged)
+    as_json = await run("runs", "logs", RUN_ID, "--json")
+    assert [json.loads(line) for line in as_json.out.splitlines()] == logged
 
 
 async def test_signals_and_cancels(server: FakeApi, run: Run) -> None:

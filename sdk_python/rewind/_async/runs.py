@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
@@ -230,6 +230,21 @@ class AsyncRuns:
             if page.get("next") is None:
                 return entries
             cursor = page["next"]
+
+    def events(
+        self,
+        run: str,
+        *,
+        after: int | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> AsyncGenerator[Entry, None]:
+        """The journal's entries after seq `after`, each once and in order, as they are recorded; ends with the run.
+
+        A connection that breaks off is made again, and the stream goes on where it was.
+        """
+        call = Call(method="GET", path=f"{_path(run)}/events", query=self._scope(namespace))
+        return self._core.entries(call, options, after)
 
     async def output(self, run: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Any:
         """The whole output, also when it is too large for the run's own `output`."""
