@@ -4,11 +4,13 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
-from sandbox.config import DataPlaneSettings, SettingsError, integer
+from sandbox.config import DataPlaneSettings, SettingsError, data_dir, integer
 
 DEFAULT_PORT = 8484
+KEY_FILE = "secret.key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,14 @@ class Settings:
     listen_fd: int | None
     """A listening socket inherited from the supervisor, so that a restart refuses no connection."""
     egress_allow: tuple[str, ...]
+    secret_key_file: Path
+    make_secret_key: bool
+    """No file was named: the one in the data folder is made at the first start."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
         fd = environ.get("REWIND_LISTEN_FD", "")
+        key_file = environ.get("REWIND_SECRET_KEY_FILE", "")
         return cls(
             plane=DataPlaneSettings.from_env(environ),
             database_role=environ.get("REWIND_DATABASE_ROLE") or "rewind_api",
@@ -35,6 +41,8 @@ class Settings:
             egress_allow=tuple(
                 part.strip() for part in environ.get("REWIND_EGRESS_ALLOW", "").split(",") if part.strip()
             ),
+            secret_key_file=Path(key_file) if key_file else data_dir(environ) / KEY_FILE,
+            make_secret_key=not key_file,
         )
 
     def listener(self) -> socket.socket:

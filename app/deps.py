@@ -7,6 +7,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from tenancy.principals import Principal
+from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Services:
 
     authenticator: Authenticator
     tenancy: Tenancy
+    secrets: Secrets
     toolsets: "Toolsets"
     runs: "Runs"
     live: "LiveJournals"

@@ -27,6 +27,7 @@ from app.runs.live import LiveJournals
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
 from app.scripts.service import Scripts
+from app.secrets.endpoints import router as secrets_router
 from app.signals.repository import SignalRepository
 from app.signals.service import Signals
 from app.tasks.claims import Claims
@@ -45,7 +46,8 @@ from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.wakeups import Wakeups
-from tenancy.repository import TenancyRepository
+from tenancy.repository import SecretRepository, TenancyRepository
+from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Authenticator, Tenancy
 
 LLMS_TXT = """# Rewind
@@ -68,6 +70,7 @@ def build_services(
     requests: Requests,
     wakeups: Wakeups,
     blobs: Blobs,
+    box: SecretBox,
     epoch: Epoch,
     stop: asyncio.Event,
 ) -> Services:
@@ -84,6 +87,7 @@ def build_services(
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
+        secrets=Secrets(SecretRepository(pool), box),
         toolsets=toolsets,
         runs=Runs(
             store=store,
@@ -128,7 +132,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
-    for router in (runs_router, events_router, toolsets_router, tenants_router):
+    for router in (runs_router, events_router, toolsets_router, secrets_router, tenants_router):
         app.router.routes.extend(router.routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {

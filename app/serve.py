@@ -21,6 +21,7 @@ from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.requests import RequestDesk
 from sandbox.store.wakeups import Wakeups
 from tenancy.engine import engine_of
+from tenancy.secrets import SecretBox
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,7 @@ KEEP_ALIVE_S = 75
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
+    box = SecretBox.from_file(settings.secret_key_file, make=settings.make_secret_key)
     listener = settings.listener()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -52,6 +54,7 @@ async def run(settings: Settings) -> None:
         requests=RequestDesk(store.pool, hints),
         wakeups=Wakeups(hints),
         blobs=blobs,
+        box=box,
         epoch=CURRENT,
         stop=stop,
     )

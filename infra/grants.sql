@@ -25,7 +25,8 @@ grant select on namespaces, toolset_versions to rewind_worker;
 grant select, insert, update on runs, run_facts to rewind_api;
 grant select, insert, update on organizations, namespaces, api_keys, tokens to rewind_api;
 grant select, insert, delete on idempotency to rewind_api;
-grant select, insert on toolset_versions to rewind_api;
+grant select, insert on toolset_versions, toolset_servers to rewind_api;
+grant select, insert, update, delete on secrets to rewind_api;
 grant select, insert, update, delete on toolsets to rewind_api;
 
 -- Retention ends journals and redacts values.

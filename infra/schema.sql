@@ -651,6 +651,19 @@ CREATE TABLE public.scripts (
     created_at bigint NOT NULL
 );
 
+CREATE TABLE public.secrets (
+    organization_id uuid NOT NULL,
+    namespace_id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    sealed bytea NOT NULL,
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL
+);
+
+COMMENT ON COLUMN public.secrets.namespace_id IS 'All zeros for a secret of the whole organization.';
+
+COMMENT ON COLUMN public.secrets.sealed IS 'AES-GCM under the deployment''s secret key; bound to organization, namespace and name.';
+
 CREATE TABLE public.signal_ids (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -674,6 +687,16 @@ CREATE TABLE public.tokens (
     created_at bigint NOT NULL,
     last_used_at bigint
 );
+
+CREATE TABLE public.toolset_servers (
+    organization_id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    sealed bytea NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.toolset_servers IS 'Addresses and headers of the servers of a toolset version: apart from toolset_versions, which the data plane reads.';
 
 CREATE TABLE public.toolset_versions (
     organization_id uuid NOT NULL,
@@ -752,6 +775,9 @@ ALTER TABLE ONLY public.schema_migrations
 ALTER TABLE ONLY public.scripts
     ADD CONSTRAINT scripts_pkey PRIMARY KEY (namespace_id, digest);
 
+ALTER TABLE ONLY public.secrets
+    ADD CONSTRAINT secrets_pkey PRIMARY KEY (organization_id, namespace_id, name);
+
 ALTER TABLE ONLY public.signal_ids
     ADD CONSTRAINT signal_ids_pkey PRIMARY KEY (namespace_id, run_id, signal_id);
 
@@ -760,6 +786,9 @@ ALTER TABLE ONLY public.tokens
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_secret_sha256_key UNIQUE (secret_sha256);
+
+ALTER TABLE ONLY public.toolset_servers
+    ADD CONSTRAINT toolset_servers_pkey PRIMARY KEY (organization_id, name, digest);
 
 ALTER TABLE ONLY public.toolset_versions
     ADD CONSTRAINT toolset_versions_pkey PRIMARY KEY (organization_id, name, digest);
@@ -923,11 +952,15 @@ GRANT SELECT ON TABLE public.schema_migrations TO rewind_retention;
 GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_api;
 GRANT SELECT ON TABLE public.scripts TO rewind_worker;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.signal_ids TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
+
+GRANT SELECT,INSERT ON TABLE public.toolset_servers TO rewind_api;
 
 GRANT SELECT ON TABLE public.toolset_versions TO rewind_worker;
 GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_api;

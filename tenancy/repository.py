@@ -6,6 +6,7 @@ asyncpg (SQLModel costs 4.5 to 11 times as much).
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -179,6 +180,88 @@ class TenancyRepository:
         return None if found is None else OrganizationId(str(found))
 
 
+@dataclass(frozen=True, slots=True)
+class SecretRow:
+    """What may be told of a secret."""
+
+    name: str
+    created_at: TimeMs
+    updated_at: TimeMs
+
+
+class SecretRepository:
+    """Sealed secrets; NO_NAMESPACE stands for the organization as a whole."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def put(
+        self, organization: OrganizationId, namespace: NamespaceId, name: str, sealed: bytes
+    ) -> SecretRow:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "insert into secrets (organization_id, namespace_id, name, sealed, created_at, updated_at) "
+                "values ($1, $2, $3, $4, now_ms(), now_ms()) on conflict (organization_id, namespace_id, name) "
+                "do update set sealed = excluded.sealed, updated_at = excluded.updated_at "
+                "returning name, created_at, updated_at",
+                organization,
+                namespace,
+                name,
+                sealed,
+            )
+        return _secret(row)
+
+    async def get(self, organization: OrganizationId, namespace: NamespaceId, name: str) -> SecretRow | None:
+        async with acquired(self._pool) as connection:
+            row = await connection.fetchrow(
+                "select name, created_at, updated_at from secrets "
+                "where organization_id = $1 and namespace_id = $2 and name = $3",
+                organization,
+                namespace,
+                name,
+            )
+        return None if row is None else _secret(row)
+
+    async def page(
+        self, organization: OrganizationId, namespace: NamespaceId, after: str | None, limit: int
+    ) -> list[SecretRow]:
+        """By name."""
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select name, created_at, updated_at from secrets where organization_id = $1 "
+                "and namespace_id = $2 and ($3::text is null or name > $3) order by name limit $4",
+                organization,
+                namespace,
+                after,
+                limit,
+            )
+        return [_secret(row) for row in rows]
+
+    async def delete(self, organization: OrganizationId, namespace: NamespaceId, name: str) -> bool:
+        async with acquired(self._pool) as connection:
+            deleted = await connection.fetchval(
+                "delete from secrets where organization_id = $1 and namespace_id = $2 and name = $3 "
+                "returning true",
+                organization,
+                namespace,
+                name,
+            )
+        return bool(deleted)
+
+    async def sealed(
+        self, organization: OrganizationId, namespaces: Sequence[NamespaceId], names: Sequence[str]
+    ) -> dict[tuple[NamespaceId, str], bytes]:
+        async with acquired(self._pool) as connection:
+            rows = await connection.fetch(
+                "select namespace_id, name, sealed from secrets where organization_id = $1 "
+                "and namespace_id = any ($2::uuid[]) and name = any ($3::text[])",
+                organization,
+                list(namespaces),
+                list(names),
+            )
+        return {(NamespaceId(str(row["namespace_id"])), row["name"]): row["sealed"] for row in rows}
+
+
 # -- Within a transaction of the caller
 
 
@@ -284,3 +367,7 @@ async def find_idempotency_key(
 
 def _ref(row: Any) -> NamespaceRef:
     return NamespaceRef(NamespaceId(str(row["id"])), row["name"], row["suspended"])
+
+
+def _secret(row: Any) -> SecretRow:
+    return SecretRow(row["name"], TimeMs(row["created_at"]), TimeMs(row["updated_at"]))

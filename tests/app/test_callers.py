@@ -27,6 +27,10 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/tokens", None, 404),
     ("GET", "/v1/tokens/{token}", None, 404),
     ("DELETE", "/v1/tokens/{token}", None, 404),
+    ("PUT", "/v1/secrets/{name}", {"value": "x"}, 200),
+    ("GET", "/v1/secrets", None, 404),
+    ("GET", "/v1/secrets/{name}", None, 404),
+    ("DELETE", "/v1/secrets/{name}", None, 404),
     ("PUT", "/v1/namespaces/{name}", {}, 200),
     ("GET", "/v1/namespaces/{name}", None, 404),
     ("POST", "/v1/tasks/claim", {"max": 1}, 200),
@@ -121,7 +125,7 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
     answer = await world.call(method, path, body, secret=secret, query=query)
     if "toolsets" in path and method == "GET":
         assert answer.status_code == 200  # toolsets belong to the organization
-    elif path.startswith(("/v1/tokens", "/v1/namespaces", "/v1/toolsets")):
+    elif path.startswith(("/v1/tokens", "/v1/namespaces", "/v1/toolsets", "/v1/secrets")):
         assert answer.status_code == 403
     elif path == "/v1/tasks/claim":
         assert answer.json() == {"tasks": []}

@@ -1,0 +1,103 @@
+"""`/v1/secrets`: written and deleted here, read by nobody."""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+from fastapi import Query
+from starlette.responses import Response
+
+from app.deps import Caller, Edge, Services
+from app.errors import invalid
+from app.paging import LIMIT_DEFAULT, After, Limit
+from app.responses import iso, json_response
+from app.routing import needs, strict_router
+from app.secrets.schemas import SecretBody, SecretPage, SecretView
+from sandbox.journal.ids import NamespaceId
+from tenancy.principals import Principal, Scope
+from tenancy.repository import SecretRow
+from tenancy.secrets import NAME, checked_secret_name
+
+router = strict_router(prefix="/v1/secrets", tags=["secrets"])
+Whose = Annotated[str | None, Query(description="Whose secret; absent: the organization's.", max_length=200)]
+_BODY_BYTES_MAX = 512 * 1024
+
+
+@router.put("/{name}", responses={200: {"model": SecretView}})
+@needs(Scope.MANAGE, body_bytes_max=_BODY_BYTES_MAX)
+async def put_secret(
+    name: str, body: SecretBody, caller: Caller, services: Edge, namespace: Whose = None
+) -> Response:
+    """Write a secret, over the one of this name if there is one. Calls use it from now on."""
+    checked_secret_name(name)
+    whose = body.namespace if body.namespace is not None else namespace
+    within = await _namespace(services, caller, whose, write=True)
+    row = await services.secrets.put(caller.organization, within, name, body.value)
+    return json_response(_view(row, whose))
+
+
+@router.get("", responses={200: {"model": SecretPage}})
+@needs(Scope.MANAGE)
+async def list_secrets(
+    caller: Caller, services: Edge, namespace: Whose = None, limit: Limit = LIMIT_DEFAULT, after: After = None
+) -> Response:
+    """Names of the secrets of a namespace, or of the organization."""
+    within = await _namespace(services, caller, namespace, write=False)
+    found = await services.secrets.page(caller.organization, within, after=_decoded(after), limit=limit + 1)
+    page = found[:limit]
+    return json_response(
+        {
+            "data": [_view(row, namespace) for row in page],
+            "next": _encoded(page[-1].name) if len(found) > limit else None,
+        }
+    )
+
+
+@router.get("/{name}", responses={200: {"model": SecretView}})
+@needs(Scope.MANAGE)
+async def get_secret(name: str, caller: Caller, services: Edge, namespace: Whose = None) -> Response:
+    """When it was written."""
+    within = await _namespace(services, caller, namespace, write=False)
+    return json_response(_view(await services.secrets.get(caller.organization, within, name), namespace))
+
+
+@router.delete("/{name}", status_code=204)
+@needs(Scope.MANAGE)
+async def delete_secret(name: str, caller: Caller, services: Edge, namespace: Whose = None) -> Response:
+    """Calls that need it fail from now on with `unauthorized`."""
+    within = await _namespace(services, caller, namespace, write=False)
+    await services.secrets.delete(caller.organization, within, name)
+    return Response(status_code=204)
+
+
+async def _namespace(
+    services: Services, caller: Principal, named: str | None, *, write: bool
+) -> NamespaceId | None:
+    if named is None:
+        return None
+    return (await services.tenancy.namespace(caller, named, write=write)).id
+
+
+def _view(row: SecretRow, namespace: str | None) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "namespace": namespace,
+        "created_at": iso(row.created_at),
+        "updated_at": iso(row.updated_at),
+    }
+
+
+def _encoded(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()
+
+
+def _decoded(after: str | None) -> str | None:
+    if after is None:
+        return None
+    try:
+        name = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, ValueError):
+        name = ""
+    if NAME.fullmatch(name) is None:
+        raise invalid("after", "invalid_value", "This is no `next` of a page.")
+    return name
