@@ -10,6 +10,10 @@ from sandbox.store.postgres.connection import acquired
 from tenancy.repository import now_ms, reserve_idempotency_key
 
 
+def _route(run: RunId) -> str:
+    return f"POST /v1/runs/{run}/signals"
+
+
 class SignalRepository:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
@@ -30,11 +34,25 @@ class SignalRepository:
                 connection,
                 organization=organization,
                 namespace=namespace,
-                route=f"POST /v1/runs/{run}/signals",
+                route=_route(run),
                 key=key,
                 request_sha256=request_sha256,
                 object_id=signal_id,
                 at=await now_ms(connection),
+            )
+
+    async def forget(
+        self, organization: OrganizationId, namespace: NamespaceId, run: RunId, key: str
+    ) -> None:
+        """Free the key of a signal that was refused: a refusal uses up no key."""
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "delete from idempotency "
+                "where organization_id = $1 and namespace_id = $2 and route = $3 and key = $4",
+                organization,
+                namespace,
+                _route(run),
+                key,
             )
 
     async def is_recorded(self, namespace: NamespaceId, run: RunId, signal_id: str) -> bool:

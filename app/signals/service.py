@@ -16,6 +16,7 @@ from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.principals import NamespaceRef, Principal
 
 HISTORY_FULL_RETRY_S = 60
+_REFUSED = frozenset({EventOutcome.UNKNOWN, EventOutcome.ENDED, EventOutcome.HISTORY_FULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Signals:
                 signal_id=signal_id,
             )
         )
+        if key is not None and not replayed and verdict.outcome in _REFUSED:
+            await self._repository.forget(principal.organization, namespace.id, run, key)
         if verdict.outcome is EventOutcome.UNKNOWN:
             raise NotFound(f"There is no run {run} in this namespace.")
         if verdict.outcome is EventOutcome.ENDED:

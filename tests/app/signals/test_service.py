@@ -65,6 +65,14 @@ async def test_an_ended_run_takes_no_signals(api: Api) -> None:
     assert (again.status_code, again.json()["id"]) == (202, sent.json()["id"])
 
 
+async def test_a_refusal_uses_up_no_key(api: Api) -> None:
+    run = (await api.start())["id"]
+    await (await api.puppet(run)).complete(None)
+    for body in ({"name": "go"}, {"name": "stop"}):
+        answer = await send(api, run, body, **{"Idempotency-Key": "k"})
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
+
+
 async def test_names_and_big_payloads(api: Api) -> None:
     run = (await api.start())["id"]
     for name in ("", "no space", "x" * 129, "new\nline", "a\n"):
