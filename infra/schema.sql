@@ -17,7 +17,8 @@ CREATE TYPE public.task_row AS (
 	begun_at bigint,
 	lease_until bigint,
 	stopping boolean,
-	seq integer
+	seq integer,
+	releases integer
 );
 
 CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
@@ -215,7 +216,7 @@ begin
     returning r.namespace_id, r.run_id, r.epoch, r.owner_epoch, r.commands, r.delivered, r.next_seq;
 end $$;
 
-CREATE FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb)
+CREATE FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb, releases integer)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -225,7 +226,10 @@ declare
 begin
   with mine as (
     update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
-    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+      and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
+      and (p_toolset is null or p.toolset = p_toolset)
+    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
+      p.releases)
   select array_agg(row (m.*)::task_row) into got from mine m;
   if got is null then
     with recursive spaces as (
@@ -253,17 +257,19 @@ begin
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
     ), taken as (
-      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
           due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
         from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
-        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
+      p.releases)
     select array_agg(row (t.*)::task_row) into got from taken t;
   end if;
   return query
-    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels
+    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels,
+      t.releases
     from unnest(got) t
     join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
     join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id
@@ -273,17 +279,19 @@ end $$;
 
 COMMENT ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) IS 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
 
-CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) RETURNS TABLE(i integer, ok boolean)
+CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) RETURNS TABLE(i integer, ok boolean)
     LANGUAGE sql
     AS $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_expires) with ordinality a (ns, run, n, attempt, expires, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_expires)
+      with ordinality a (ns, run, n, attempt, releases, expires, i)),
   kept as (
     update pending p set deferred = true, claim_id = null, lease_until = null,
-      due = coalesce(now_ms() + a.expires, p.due), due_why = case when a.expires is not null then 4 else p.due_why end
+      due = case when p.due_why in (2, 3) then p.due else coalesce(now_ms() + a.expires, p.due) end,
+      due_why = case when a.expires is null or p.due_why in (2, 3) then p.due_why else 4 end
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and (p.claim_id is not null or p.deferred)
+      and p.releases = a.releases and (p.claim_id is not null or p.deferred)
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
@@ -313,14 +321,15 @@ CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id
   select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.idempotent from changed c
 $$;
 
-CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
+CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
     LANGUAGE sql
     AS $$
-  with asked as (select * from unnest(p_ns, p_run, p_n, p_attempt) with ordinality a (ns, run, n, attempt, i)),
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases) with ordinality a (ns, run, n, attempt, releases, i)),
   kept as (
     update pending p set lease_until = now_ms() + p_lease_ms from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and p.claim_id is not null
+      and p.releases = a.releases and p.claim_id is not null
     returning a.i, p.lease_until, p.stopping)
   select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
 $$;
@@ -386,20 +395,21 @@ CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) 
     from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id
 $$;
 
-CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) RETURNS TABLE(i integer, ok boolean)
+CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) RETURNS TABLE(i integer, ok boolean)
     LANGUAGE sql
     AS $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_after) with ordinality a (ns, run, n, attempt, after, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after)
+      with ordinality a (ns, run, n, attempt, releases, after, i)),
   kept as (
-    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
+    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1, releases = p.releases + 1,
       begun_at = case when p.attempt = 1 then null else p.begun_at end,
       due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
       due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end,
       available_at = case when a.after is null then null else now_ms() + a.after end
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and p.claim_id is not null
+      and p.releases = a.releases and p.claim_id is not null
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
@@ -534,6 +544,7 @@ CREATE TABLE public.pending (
     available_at bigint,
     timeout_ms bigint,
     attempt smallint DEFAULT 0 NOT NULL,
+    releases integer DEFAULT 0 NOT NULL,
     begun_at bigint,
     claim_id uuid,
     lease_until bigint
@@ -553,6 +564,8 @@ COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 tol
 COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher.';
 
 COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may be withdrawn.';
+
+COMMENT ON COLUMN public.pending.releases IS 'How often the call was given back unstarted; with the attempt it names one lease.';
 
 COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
 
@@ -854,10 +867,10 @@ GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, 
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_api;
-GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_worker;
-GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_expires bigint[]) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_api;
@@ -869,10 +882,10 @@ GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_api;
-GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_worker;
-GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_lease_ms bigint) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
@@ -894,10 +907,10 @@ GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uu
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_api;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_worker;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_after bigint[]) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_api;

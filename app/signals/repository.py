@@ -4,7 +4,6 @@ from typing import Any
 
 import asyncpg
 
-from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
 from sandbox.store.postgres.connection import acquired
 from tenancy.repository import now_ms, reserve_idempotency_key
@@ -54,16 +53,3 @@ class SignalRepository:
                 _route(run),
                 key,
             )
-
-    async def is_recorded(self, namespace: NamespaceId, run: RunId, signal_id: str) -> bool:
-        """Whether the journal has this signal; ids of ended runs stand only there."""
-        async with acquired(self._pool) as connection:
-            found = await connection.fetchval(
-                "select exists (select from entries where namespace_id = $1 and run_id = $2 and type = $3 "
-                "and convert_from(body, 'UTF8')::json ->> 'id' = $4)",
-                namespace,
-                run,
-                EntryType.SIGNAL_RECEIVED,
-                signal_id,
-            )
-        return bool(found)

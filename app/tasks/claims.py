@@ -14,6 +14,7 @@ from app.toolsets.service import Toolsets
 from app.values import Values
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.tasks import key_of
 from sandbox.store.wakeups import Wakeups
 from tenancy.errors import InsufficientScope
 from tenancy.principals import Principal
@@ -74,6 +75,7 @@ class Claims:
         loop = asyncio.get_running_loop()
         linger_s = body.linger_ms / 1000 if isinstance(body, NextClaim) else 0.0
         tasks: list[Task] = []
+        left = False
         self._strays.opened(claim_id)
         try:
             with self._wakeups.park(wanted, claim_id, body.max, lazy=after is not None) as watch:
@@ -87,27 +89,28 @@ class Claims:
                     if linger_s and watch.woken:
                         await asyncio.sleep(linger_s)
                     # What a worker leased in its append came with a hint; else look at what is on offer.
-                    if not (tasks := watch.take()):
+                    left = waited and await gone()
+                    if not (tasks := watch.take()) and not left:
                         watch.offers.clear()
                         tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
                         self._note(wanted, dry=len(tasks) < body.max)
                     if watch.replaced:
                         tasks = []
                         break
-                    if tasks and waited and await gone():
-                        await self._give_back(wanted, tasks)
+                    if left := left or (waited and await gone()):
+                        await self._give_back(wanted, tasks + watch.take())
                         tasks = []
                         break
                     tasks += watch.take()  # those that came meanwhile are answered too
-                    left = ends - loop.time()
-                    if tasks or left <= 0 or self._stop.is_set() or (waited and await gone()):
+                    left_s = ends - loop.time()
+                    if tasks or left_s <= 0 or self._stop.is_set():
                         break
-                    await watch.wait(left)
+                    await watch.wait(left_s)
                     waited = True
                     if watch.replaced:
                         break
         finally:
-            self._strays.closed(claim_id, tasks)
+            self._strays.closed(claim_id, tasks, gone=left)
         return await self._handing_out.views(tasks)
 
     async def sweep(self) -> None:
@@ -115,9 +118,10 @@ class Claims:
         await self._strays.sweep()
 
     async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
-        keys = [(task.namespace, task.run, task.call, task.attempt) for task in tasks]
-        await self._store.release_tasks(keys, [None] * len(keys))
-        for task in tasks:
+        # The same claim may have been answered at another api: its leases are longer by now than they were.
+        fresh = [task for task in tasks if task.lease_until == task.begun_at + LEASE_MS]
+        await self._store.release_tasks([key_of(task) for task in fresh], [None] * len(fresh))
+        for task in fresh:
             self._wakeups.wake_task(wanted.organization, task.namespace, wanted.toolset, task.tool)
 
     def _note(self, wanted: TaskFilter, *, dry: bool) -> None:

@@ -18,6 +18,7 @@ from sandbox.journal.codec import encode_body, value_in
 from sandbox.journal.entries import EntryType, ToolFailure
 from sandbox.store.interface import EventAppend, Guard, Task
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.tasks import key_of
 
 LEASE_MS = 30_000
 
@@ -47,7 +48,7 @@ class HandingOut:
 
     async def _complete(self, task: Task, failure: ToolFailure) -> None:
         body = completed(task.call, task.attempt, task.begun_at, failure)
-        self._leases.forget((task.namespace, task.run, task.call, task.attempt))
+        self._leases.forget(key_of(task))
         await self._store.append_event(
             EventAppend(
                 namespace=task.namespace,
@@ -63,7 +64,7 @@ class HandingOut:
 
 def _view(task: Task, tool: PinnedTool | None, args: bytes) -> dict[str, Any]:
     return {
-        "token": encode_token((task.namespace, task.run, task.call, task.attempt)),
+        "token": encode_token(key_of(task)),
         "run": task.run,
         "namespace": task.namespace_name,
         "call": task.call,

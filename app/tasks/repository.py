@@ -39,18 +39,19 @@ class TaskRepository:
 
     async def offer_again(self, key: TaskKey, after_ms: int) -> bool:
         """End a failed attempt and offer the call again after a pause; the next claim counts as a new attempt."""
-        namespace, run, call, attempt = key
+        namespace, run, call, attempt, releases = key
         async with acquired(self._pool) as connection:
             offered = await connection.fetchval(
                 "update pending set claim_id = null, lease_until = null, deferred = false, "
                 "available_at = case when claim_id is null and not deferred then available_at "
                 "else now_ms() + $5 end "
                 "where namespace_id = $1 and run_id = $2 and kind = 0 and n = $3 and attempt = $4 "
-                "and not stopping returning true",
+                "and releases = $6 and not stopping returning true",
                 namespace,
                 run,
                 call,
                 attempt,
                 after_ms,
+                releases,
             )
         return bool(offered)

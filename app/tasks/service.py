@@ -125,7 +125,7 @@ class Tasks:
         return await self._settle(Settlement(item, key, lease, failure))
 
     async def _settle(self, settlement: Settlement) -> Result:
-        namespace, run, call, attempt = settlement.key
+        namespace, run, call, attempt, _ = settlement.key
         body = completed(call, attempt, settlement.lease.begun_at, settlement.outcome)
         token = settlement.item.token
         verdict = await self._store.append_event(
@@ -150,7 +150,7 @@ class Tasks:
         return {"token": token, "ok": True}
 
     async def _repeated(self, key: TaskKey, ours: ToolCallCompleted) -> bool:
-        namespace, run, call, _ = key
+        namespace, run, call, *_ = key
         entry = await self._store.find_entry(namespace, run, EntryType.TOOL_CALL_COMPLETED, call)
         if entry is None:
             return False
@@ -232,7 +232,10 @@ class Tasks:
         key = decode_token(token)
         if key is None or not await self._tenancy.owns(principal, key[0]):
             return None
-        if principal.narrow.run is not None and principal.narrow.run != key[1]:
+        narrow = principal.narrow
+        if narrow.run is not None and narrow.run != key[1]:
+            return None
+        if narrow.toolset is not None and await self._leases.toolset_of(key) != narrow.toolset:
             return None
         return key
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from sandbox.journal.errors import Unavailable
 from sandbox.store.interface import Task
 from sandbox.store.postgres.edge import PostgresEdge
-from sandbox.store.postgres.tasks import TaskKey
+from sandbox.store.postgres.tasks import TaskKey, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -36,13 +36,19 @@ class Strays:
         """The claim waits here (again): what it is leased is its own."""
         self._waiting[claim_id] += 1
 
-    def closed(self, claim_id: str, answered: Sequence[Task]) -> None:
-        """The claim has its answer: whatever else it is leased is a stray."""
+    def closed(self, claim_id: str, answered: Sequence[Task], *, gone: bool = False) -> None:
+        """The claim has its answer: whatever else it is leased is a stray.
+
+        `gone`: its client has left without one. It may ask again, at another api: what it is leased there is
+        in its hands, and must not be given back here.
+        """
         self._waiting[claim_id] -= 1
         if not self._waiting[claim_id]:
             del self._waiting[claim_id]
-        keys = frozenset(key_of(task) for task in answered)
         known = self._closed.pop(claim_id, None)
+        if gone:
+            return
+        keys = frozenset(key_of(task) for task in answered)
         if known is not None:  # the same claim again: both answers count
             keys |= known[1]
         if len(self._closed) >= CLAIMS_MAX:
@@ -84,7 +90,3 @@ class Strays:
         ]
         if strays:
             await self._store.release_tasks(strays, [None] * len(strays))
-
-
-def key_of(task: Task) -> TaskKey:
-    return (task.namespace, task.run, task.call, task.attempt)

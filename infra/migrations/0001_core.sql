@@ -209,6 +209,7 @@ create table pending (
   available_at bigint,
   timeout_ms bigint,
   attempt smallint not null default 0,
+  releases int not null default 0,
   begun_at bigint,
   claim_id uuid,
   lease_until bigint,
@@ -222,6 +223,7 @@ comment on column pending.due is 'When the scheduler acts: timers fire; for call
 comment on column pending.due_why is 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';
 comment on column pending.route is 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher.';
 comment on column pending.attempt is 'Attempts begun; 0: not begun, may be withdrawn.';
+comment on column pending.releases is 'How often the call was given back unstarted; with the attempt it names one lease.';
 comment on column pending.claim_id is 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
 create index pending_offered on pending (organization_id, namespace_id, run_id, n)
   where kind = 0 and route = 0 and claim_id is null and not gated and not deferred;

@@ -72,12 +72,12 @@ begin
 end $$;
 
 create type task_row as (namespace_id uuid, run_id uuid, n int, name text, attempt smallint, begun_at bigint,
-  lease_until bigint, stopping boolean, seq int);
+  lease_until bigint, stopping boolean, seq int, releases int);
 
 create function claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid,
   p_limit int, p_lease_ms bigint)
 returns table (namespace_id uuid, run_id uuid, n int, name text, attempt smallint, begun_at bigint,
-  lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb)
+  lease_until bigint, stopping boolean, body bytea, namespace_name text, labels jsonb, releases int)
 language plpgsql as $$
 #variable_conflict use_column
 declare
@@ -86,7 +86,10 @@ declare
 begin
   with mine as (
     update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
-    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+      and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
+      and (p_toolset is null or p.toolset = p_toolset)
+    returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
+      p.releases)
   select array_agg(row (m.*)::task_row) into got from mine m;
   if got is null then
     with recursive spaces as (
@@ -114,17 +117,19 @@ begin
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
     ), taken as (
-      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
           due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
         from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
-        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq)
+        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
+      p.releases)
     select array_agg(row (t.*)::task_row) into got from taken t;
   end if;
   return query
-    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels
+    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels,
+      t.releases
     from unnest(got) t
     join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
     join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id
@@ -133,46 +138,55 @@ begin
 end $$;
 comment on function claim_tasks is 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
 
--- Leases of tasks, by (namespace, run, call, attempt); a settled or superseded attempt is answered with null.
-create function heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_lease_ms bigint)
+-- Leases of tasks, by (namespace, run, call, attempt, releases); one that has ended is answered with null: what
+-- the former holder of a lease says a second time does not touch the lease of the next one.
+create function heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_releases int[],
+  p_lease_ms bigint)
 returns table (i int, lease_until bigint, stopping boolean) language sql as $$
-  with asked as (select * from unnest(p_ns, p_run, p_n, p_attempt) with ordinality a (ns, run, n, attempt, i)),
+  with asked as (
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases) with ordinality a (ns, run, n, attempt, releases, i)),
   kept as (
     update pending p set lease_until = now_ms() + p_lease_ms from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and p.claim_id is not null
+      and p.releases = a.releases and p.claim_id is not null
     returning a.i, p.lease_until, p.stopping)
   select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
 $$;
 
-create function defer_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_expires bigint[])
+-- No deferral outlives the order to stop, nor the time that a clean-up call has.
+create function defer_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_releases int[],
+  p_expires bigint[])
 returns table (i int, ok boolean) language sql as $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_expires) with ordinality a (ns, run, n, attempt, expires, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_expires)
+      with ordinality a (ns, run, n, attempt, releases, expires, i)),
   kept as (
     update pending p set deferred = true, claim_id = null, lease_until = null,
-      due = coalesce(now_ms() + a.expires, p.due), due_why = case when a.expires is not null then 4 else p.due_why end
+      due = case when p.due_why in (2, 3) then p.due else coalesce(now_ms() + a.expires, p.due) end,
+      due_why = case when a.expires is null or p.due_why in (2, 3) then p.due_why else 4 end
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and (p.claim_id is not null or p.deferred)
+      and p.releases = a.releases and (p.claim_id is not null or p.deferred)
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
 -- Not started: the attempt is given back, so that a call whose only attempt was released has not begun.
-create function release_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_after bigint[])
+create function release_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_releases int[],
+  p_after bigint[])
 returns table (i int, ok boolean) language sql as $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_after) with ordinality a (ns, run, n, attempt, after, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after)
+      with ordinality a (ns, run, n, attempt, releases, after, i)),
   kept as (
-    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
+    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1, releases = p.releases + 1,
       begun_at = case when p.attempt = 1 then null else p.begun_at end,
       due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
       due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end,
       available_at = case when a.after is null then null else now_ms() + a.after end
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
-      and p.claim_id is not null
+      and p.releases = a.releases and p.claim_id is not null
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;

@@ -260,6 +260,8 @@ class Task:
     """Body of the schedule_tool_call entry."""
     namespace_name: str = ""
     labels: dict[str, str] = field(default_factory=dict)
+    releases: int = 0
+    """How often the call was given back unstarted: with `attempt` it names this lease."""
 
 
 @dataclass(frozen=True, slots=True)

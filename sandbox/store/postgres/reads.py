@@ -5,6 +5,7 @@ from typing import Any
 import asyncpg
 import orjson
 
+from sandbox.journal.canonical import canonical_text
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import PendingRow, RunRecord, RunStatus, StoredEntry
@@ -28,6 +29,10 @@ PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cro
   where p.namespace_id = q.ns and p.run_id = q.run and p.kind <> 4
     and (p.kind <> 1 or p.name is distinct from 'signal_timeout')
   order by p.since, p.seq limit {PENDING_SHOWN}) p"""
+
+CANDIDATES = 20
+"""Entries looked at in one go for one that has a certain field."""
+MAX_SEQ = 2**31 - 1
 
 
 class Reads:
@@ -85,20 +90,47 @@ class Reads:
     async def find_entry(
         self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None = None
     ) -> StoredEntry | None:
-        """The last entry of that type, or the one about call, timer or wait `n`."""
-        number = {EntryType.TOOL_CALL_COMPLETED: "call", EntryType.SCHEDULE_TOOL_CALL: "call"}.get(entry_type)
+        """The last entry of that type, or the one about call `n`."""
+        if n is not None:
+            return await self.find_entry_with(namespace, run, entry_type, "call", n)
         async with acquired(self.pool) as connection:
-            rows = await connection.fetch(
+            row = await connection.fetchrow(
                 f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and type = $3"
-                " and ($4::text is null or (convert_from(body, 'UTF8')::json ->> $4)::int = $5)"
                 " order by seq desc limit 1",
                 namespace,
                 run,
                 entry_type,
-                None if n is None else number,
-                n,
             )
-            return entry_of(rows[0]) if rows else None
+            return None if row is None else entry_of(row)
+
+    async def find_entry_with(
+        self, namespace: NamespaceId, run: RunId, entry_type: EntryType, field: str, value: str | int
+    ) -> StoredEntry | None:
+        """The last entry of that type whose own `field` has that value.
+
+        Postgres only finds the bytes: it cannot read JSON that holds U+0000, which values may. The values in
+        an entry may hold the same bytes, so what it finds is read here.
+        """
+        text = canonical_text({field: value})[1:-1]
+        before = MAX_SEQ
+        while True:
+            async with acquired(self.pool) as connection:
+                rows = await connection.fetch(
+                    f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and type = $3"
+                    " and seq < $4 and position($5::bytea in body) > 0 order by seq desc limit $6",
+                    namespace,
+                    run,
+                    entry_type,
+                    before,
+                    text,
+                    CANDIDATES,
+                )
+            for row in rows:
+                if orjson.loads(row["body"]).get(field) == value:
+                    return entry_of(row)
+            if len(rows) < CANDIDATES:
+                return None
+            before = rows[-1]["seq"]
 
     async def _read_entries(
         self, namespace: NamespaceId, run: RunId, after: Seq, limit: int

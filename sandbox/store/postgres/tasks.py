@@ -11,8 +11,12 @@ from sandbox.store.postgres.batcher import RETRIED, RETRIES_MAX
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.rows import json_of
 
-TaskKey = tuple[NamespaceId, RunId, int, int]
-"""(namespace, run, call, attempt): what a task's token stands for."""
+TaskKey = tuple[NamespaceId, RunId, int, int, int]
+"""(namespace, run, call, attempt, releases): one lease of a call, what a task's token stands for."""
+
+
+def key_of(task: Task) -> TaskKey:
+    return (task.namespace, task.run, task.call, task.attempt, task.releases)
 
 
 class Tasks:
@@ -47,6 +51,7 @@ class Tasks:
                 body=row["body"],
                 namespace_name=row["namespace_name"],
                 labels=json_of(row["labels"]) or {},
+                releases=row["releases"],
             )
             for row in rows
         ]
@@ -55,13 +60,20 @@ class Tasks:
         """(claim_id, task) of every lease that these claims hold."""
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
-                "select claim_id, namespace_id, run_id, n, attempt from pending where claim_id = any($1::uuid[])",
+                "select claim_id, namespace_id, run_id, n, attempt, releases from pending "
+                "where claim_id = any($1::uuid[])",
                 list(claims),
             )
         return [
             (
                 str(row["claim_id"]),
-                (NamespaceId(str(row["namespace_id"])), RunId(str(row["run_id"])), row["n"], row["attempt"]),
+                (
+                    NamespaceId(str(row["namespace_id"])),
+                    RunId(str(row["run_id"])),
+                    row["n"],
+                    row["attempt"],
+                    row["releases"],
+                ),
             )
             for row in rows
         ]
@@ -71,17 +83,17 @@ class Tasks:
     ) -> list[tuple[TimeMs | None, bool]]:
         """For each task its new lease and whether it is told to stop; None: settled or superseded."""
         rows = await self._each(
-            "select lease_until, stopping from heartbeat_tasks($1,$2,$3,$4,$5)", tasks, lease_ms
+            "select lease_until, stopping from heartbeat_tasks($1,$2,$3,$4,$5,$6)", tasks, lease_ms
         )
         return [(row["lease_until"], bool(row["stopping"])) for row in rows]
 
     async def defer_tasks(self, tasks: Sequence[TaskKey], expires_ms: Sequence[int | None]) -> list[bool]:
-        rows = await self._each("select ok from defer_tasks($1,$2,$3,$4,$5)", tasks, list(expires_ms))
+        rows = await self._each("select ok from defer_tasks($1,$2,$3,$4,$5,$6)", tasks, list(expires_ms))
         return [row["ok"] for row in rows]
 
     async def release_tasks(self, tasks: Sequence[TaskKey], after_ms: Sequence[int | None]) -> list[bool]:
         """Give tasks back that were not started; `after_ms`: not offered again before that."""
-        rows = await self._each("select ok from release_tasks($1,$2,$3,$4,$5)", tasks, list(after_ms))
+        rows = await self._each("select ok from release_tasks($1,$2,$3,$4,$5,$6)", tasks, list(after_ms))
         return [row["ok"] for row in rows]
 
     async def _each(self, sql: str, tasks: Sequence[TaskKey], last: Any) -> list[Any]:

@@ -56,12 +56,13 @@ async def test_an_idempotency_key_binds_a_signal(api: Api) -> None:
 
 async def test_an_ended_run_takes_no_signals(api: Api) -> None:
     run = (await api.start())["id"]
-    sent = await send(api, run, {"name": "go"}, **{"Idempotency-Key": "k"})
+    signal = {"name": "go", "payload": "U+0000 is no text for Postgres: \0"}
+    sent = await send(api, run, signal, **{"Idempotency-Key": "k"})
     puppet = await api.puppet(run)
     await puppet.complete(None)
     answer = await send(api, run, {"name": "go"})
     assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
-    again = await send(api, run, {"name": "go"}, **{"Idempotency-Key": "k"})
+    again = await send(api, run, signal, **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()["id"]) == (202, sent.json()["id"])
 
 

@@ -1,9 +1,13 @@
 """Claims that meet: one asked again, one that another tenant named alike, one that is given a lease too late."""
 
 import asyncio
+from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
-from tests.fixtures.api import Api, Puppet
+from app.tasks.schemas import ClaimBody
+from sandbox.store.blobs import BlobStore
+from tenancy.principals import KEY_SCOPES, Principal
+from tests.fixtures.api import Api, Puppet, running_api
 from tests.fixtures.tasks import claim, offered, post, settle
 from tests.fixtures.turns import until
 
@@ -61,3 +65,31 @@ async def test_the_sweep_leaves_what_a_claim_was_answered_with(api: Api) -> None
     await api.services.tasks.claims.sweep()
     (beat,) = await settle(api, "heartbeat", {"token": task["token"]})
     assert beat["ok"]
+
+
+async def test_a_claim_whose_client_left_may_be_answered_at_another_api(
+    api: Api, shared_database_url: str, blobs: BlobStore, tmp_path: Path
+) -> None:
+    _, puppet = await offered(api)
+    claims = api.services.tasks.claims
+    principal = Principal("key", "k", api.organization, frozenset(KEY_SCOPES))
+    body = ClaimBody(max=1, wait=60_000, claim_id=str(uuid4()))
+    gone = asyncio.Event()
+
+    async def is_gone() -> bool:
+        return gone.is_set()
+
+    wanted = await claims.wanted(principal, body, None)
+    dropped = asyncio.create_task(claims.claim(wanted, body, is_gone))
+    await until(lambda: len(claims._wakeups._parked) == 1)
+    gone.set()
+    await leased(puppet, api, str(body.claim_id))
+    async with running_api(shared_database_url, blobs, tmp_path / "h2") as other:
+        asked = {"max": 1, "claim_id": body.claim_id}
+        answer = await other.call("POST", "/v1/tasks/claim", secret=api.key, json=asked)
+        (task,) = answer.json()["tasks"]
+        assert await asyncio.wait_for(dropped, 10) == []
+        await claims.sweep()
+        beat = {"items": [{"token": task["token"]}]}
+        answer = await other.call("POST", "/v1/tasks/heartbeat", secret=api.key, json=beat)
+    assert answer.json()["results"][0]["ok"], "the first api gave back what the second had handed out"
