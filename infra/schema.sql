@@ -153,6 +153,9 @@ begin
     if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
     if not found and p_guard = 4 then return ('not_pending', null, null, null)::event_verdict; end if;
+    if r.delivered < 0 then  -- a run that waits for its start waits no more: it ends without having begun
+      delete from pending where namespace_id = p_ns and run_id = p_run and kind = 5;
+    end if;
   elsif p_guard = 12 then
     if r.cancel_seq is null or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
       then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -166,7 +169,8 @@ begin
   update runs set next_seq = r.next_seq + 1, last_time = at,
       last_event = case when p_guard = 12 then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
-      ready = owner is null and status = 0
+      ready = owner is null and status = 0 and (r.delivered >= 0 or not exists (
+        select from pending where namespace_id = p_ns and run_id = p_run and kind = 5))
     where namespace_id = p_ns and run_id = p_run;
   if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
   return ('appended', r.next_seq, at, r.owner)::event_verdict;
@@ -182,6 +186,93 @@ begin
     v := append_event(p_ns[i], p_run[i], p_guard[i], p_n[i], p_attempt[i], p_signal[i], p_type[i], p_body[i],
       p_not_before[i]);
     outcomes[i] := v.outcome; seqs[i] := v.seq; times[i] := v.at; owners[i] := v.owner;
+  end loop;
+end $$;
+
+CREATE FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+  with held as (
+    select r.namespace_id, r.run_id from runs r where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run))
+    order by r.namespace_id, r.run_id for no key update),
+  begun as (
+    delete from pending p using held h
+    where p.namespace_id = h.namespace_id and p.run_id = h.run_id and p.kind = 5 and p.due <= now_ms()
+    returning p.namespace_id, p.run_id),
+  freed as (
+    update runs r set ready = r.owner is null and r.status = 0 from begun b
+    where r.namespace_id = b.namespace_id and r.run_id = b.run_id returning 1)
+  select count(*) from freed
+$$;
+
+CREATE FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  at bigint := now_ms();
+  org uuid := '00000000-0000-0000-0000-000000000000';
+  tools text := '';
+  server text := '';
+  room int;
+  got int;
+begin
+  for step in 1 .. 1000 loop
+    exit when p_limit <= 0;
+    select p.organization_id, p.toolset, split_part(p.name, '.', 1) into org, tools, server from pending p
+      where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
+        and (p.organization_id, p.toolset, split_part(p.name, '.', 1)) > (org, tools, server)
+      order by p.organization_id, p.toolset, split_part(p.name, '.', 1) limit 1;
+    exit when not found;
+    continue when org = any (p_full);
+    room := p_server_max;
+    for k in 1 .. cardinality(p_org) loop
+      if p_org[k] = org and p_toolset[k] = tools and p_server[k] = server then room := p_free[k]; end if;
+    end loop;
+    room := least(room, p_limit);
+    continue when room <= 0;
+    return query
+      with recursive spaces as (
+        (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated
+           and not p.deferred and not p.stopping and p.organization_id = org and p.toolset = tools
+           and split_part(p.name, '.', 1) = server order by p.namespace_id limit 1)
+        union all
+        select (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null
+            and not p.gated and not p.deferred and not p.stopping and p.organization_id = org and p.toolset = tools
+            and split_part(p.name, '.', 1) = server and p.namespace_id > s.namespace_id
+            order by p.namespace_id limit 1)
+          from spaces s where s.namespace_id is not null
+      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+      ranked as (
+        select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
+        from found_spaces s cross join lateral (
+          select p.namespace_id, p.run_id, p.n from pending p
+          where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated and not p.deferred
+            and not p.stopping and p.organization_id = org and p.toolset = tools
+            and split_part(p.name, '.', 1) = server and p.namespace_id = s.namespace_id
+            and (p.available_at is null or p.available_at <= at)
+          order by p.run_id, p.n limit room) q
+      ), picked as (
+        select p.namespace_id, p.run_id, p.n from pending p
+        where (p.namespace_id, p.run_id, p.n)
+            in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit room)
+          and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
+        for update skip locked
+      ), taken as (
+        update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+            begun_at = coalesce(p.begun_at, at),
+            due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
+              then at + p.timeout_ms else p.due end,
+            due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
+          from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
+          returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.due, p.seq)
+      select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.due - at, e.body,
+          f.organization_id, f.toolset, f.toolset_digest
+        from taken t
+        join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
+        join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id;
+    get diagnostics got = row_count;
+    p_limit := p_limit - got;
   end loop;
 end $$;
 
@@ -384,6 +475,17 @@ begin
   end loop;
 end $$;
 
+CREATE FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) RETURNS void
+    LANGUAGE sql
+    AS $$
+  update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
+      begun_at = case when p.attempt = 1 then null else p.begun_at end,
+      due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
+      due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end
+    from unnest(p_ns, p_run, p_n) a (ns, run, n)
+    where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.claim_id = p_claim
+$$;
+
 CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) RETURNS void
     LANGUAGE sql
     AS $$
@@ -414,7 +516,14 @@ CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
-CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) RETURNS record
+CREATE FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, attempt smallint)
+    LANGUAGE sql
+    AS $$
+  update pending p set lease_until = now_ms() + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 1
+    returning p.namespace_id, p.run_id, p.n, p.attempt
+$$;
+
+CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) RETURNS record
     LANGUAGE plpgsql
     AS $$
 declare
@@ -422,7 +531,7 @@ declare
 begin
   if p_key is not null then
     insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
-      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, p_at) on conflict do nothing;
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, case when p_held then now_ms() else p_at end) on conflict do nothing;
     if not found then
       select * into known from idempotency
         where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
@@ -432,15 +541,20 @@ begin
     end if;
   end if;
   insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
-    values (p_ns, p_run, p_epoch, 1, p_at, 0, true);
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held);
   insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
       created_by_kind, created_by_id, parent, started_at, deadline)
     values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
       p_by_kind, p_by_id, p_parent, p_at, p_deadline);
   insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
+  if p_held then
+    insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 5, 0, 0, now_ms(), p_at);
+  end if;
   outcome := 'started'; run := p_run;
 end $$;
+
+COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled.';
 
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
@@ -553,7 +667,7 @@ WITH (autovacuum_vacuum_scale_factor='0.05');
 
 COMMENT ON TABLE public.pending IS 'One row per thing that a run waits for, inserted by its command and deleted by the event that settles it: that delete is the guard of an event append.';
 
-COMMENT ON COLUMN public.pending.kind IS '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run.';
+COMMENT ON COLUMN public.pending.kind IS '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run, 5 its start.';
 
 COMMENT ON COLUMN public.pending.name IS 'The tool, the signal, or why the timer was started.';
 
@@ -814,6 +928,8 @@ ALTER TABLE ONLY public.workers
 
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
+CREATE INDEX pending_dispatch ON public.pending USING btree (organization_id, toolset, split_part(name, '.'::text, 1), namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 1) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping));
+
 CREATE INDEX pending_due ON public.pending USING btree (due) WHERE (due IS NOT NULL);
 
 CREATE INDEX pending_lease ON public.pending USING btree (lease_until) WHERE (lease_until IS NOT NULL);
@@ -856,6 +972,16 @@ REVOKE ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard s
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_api;
@@ -902,6 +1028,11 @@ GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_worker;
@@ -912,10 +1043,15 @@ GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n intege
 GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_api;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_worker;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, OUT outcome text, OUT run uuid) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
 

@@ -5,6 +5,10 @@ from typing import Any
 
 from sandbox.activation.drafts import PinnedTool
 from sandbox.journal.entries import ToolPolicy
+from sandbox.store.interface import Route
+
+DISPATCHED = frozenset({"mcp"})
+"""Kinds of tools that Rewind calls itself."""
 
 
 def pinned_tools(tools: Iterable[Mapping[str, Any]]) -> dict[str, PinnedTool]:
@@ -18,6 +22,7 @@ def pinned_tools(tools: Iterable[Mapping[str, Any]]) -> dict[str, PinnedTool]:
                 timeout_ms=tool.get("timeout_ms"),
                 retry=tool.get("retry"),
             ),
+            route=Route.DISPATCHER if tool.get("kind") in DISPATCHED else Route.HOST,
         )
         for tool in tools
         if not tool.get("disabled")

@@ -151,6 +151,11 @@ class WarmRuns:
             and not draft.gated
             and draft.claim_id is None
         ]
+        if any(
+            draft.type == EntryType.SCHEDULE_TOOL_CALL and draft.route is Route.DISPATCHER and not draft.gated
+            for draft in committed.drafts
+        ):
+            self._hints.send("api", {"k": "dispatch"})
         for claim, draft in committed.leased:
             self._hints.send_to(claim.api, leased_message(facts, claim.id, draft, committed.time))
         if offered:

@@ -21,6 +21,7 @@ from sandbox.store.interface import (
 )
 from sandbox.store.leases import HINTED_BODY_MAX
 from sandbox.store.postgres.batcher import Batcher
+from sandbox.store.postgres.calls import Calls
 from sandbox.store.postgres.connection import Link, acquired, create_pool
 from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.reads import Reads
@@ -30,11 +31,11 @@ from sandbox.store.postgres.tasks import Tasks
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
 START_SQL = (
-    "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)"
+    "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
 )
 
 
-class PostgresEdge(Reads, Tasks, Scripts, Due):
+class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
     """Implements JournalStore. `await PostgresEdge.open(url)`, and `close()` at the end."""
 
     def __init__(self, url: str, pool: asyncpg.Pool, *, role: str, hints: HintBus | None = None) -> None:
@@ -162,5 +163,6 @@ async def _start(connection: asyncpg.Connection, start: StartRun) -> StartVerdic
         start.route,
         start.idempotency_key,
         start.request_sha256,
+        start.held,
     )
     return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])))
