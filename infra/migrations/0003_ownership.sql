@@ -109,7 +109,7 @@ begin
         where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
           and p.organization_id = p_organization and p.namespace_id = s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
-          and (p.available_at is null or p.available_at <= at)
+          and (p.available_at is null or p.available_at <= at) and not p.stopping
         order by p.run_id, p.n limit p_limit) q
     ), picked as (
       select p.namespace_id, p.run_id, p.n from pending p
@@ -171,7 +171,8 @@ returns table (i int, ok boolean) language sql as $$
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
--- Not started: the attempt is given back, so that a call whose only attempt was released has not begun.
+-- Not started: the attempt is given back, so that a call whose only attempt was released has not begun. If it was
+-- told to stop, it is due now: nobody gets it any more.
 create function release_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_releases int[],
   p_after bigint[])
 returns table (i int, ok boolean) language sql as $$
@@ -181,7 +182,8 @@ returns table (i int, ok boolean) language sql as $$
   kept as (
     update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1, releases = p.releases + 1,
       begun_at = case when p.attempt = 1 then null else p.begun_at end,
-      due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
+      due = case when p.attempt > 1 then p.due when p.due_why = 1 then null when p.due_why = 2 then now_ms()
+        when p.due_why = 3 then now_ms() + 30000 else p.due end,
       due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end,
       available_at = case when a.after is null then null else now_ms() + a.after end
     from asked a
@@ -191,8 +193,8 @@ returns table (i int, ok boolean) language sql as $$
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
--- Leases that ran out: calls that may be repeated are offered again; the others are answered, for the
--- scheduler to complete them with OutcomeUnknownError.
+-- Leases that ran out: calls that may be repeated are offered again, unless they were told to stop; the others
+-- are answered, for the scheduler to complete them with OutcomeUnknownError.
 create function expire_leases(p_limit int)
 returns table (namespace_id uuid, run_id uuid, n int, attempt smallint, begun_at bigint, reoffered boolean)
 language sql as $$
@@ -200,11 +202,11 @@ language sql as $$
     select p.namespace_id, p.run_id, p.kind, p.n from pending p where p.lease_until <= now_ms()
     order by p.lease_until limit p_limit for update skip locked),
   changed as (
-    update pending p set claim_id = case when p.idempotent then null else p.claim_id end,
-      lease_until = case when p.idempotent then null else p.lease_until end
+    update pending p set claim_id = case when p.idempotent and not p.stopping then null else p.claim_id end,
+      lease_until = case when p.idempotent and not p.stopping then null else p.lease_until end
     from late l where p.namespace_id = l.namespace_id and p.run_id = l.run_id and p.kind = l.kind and p.n = l.n
-    returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.idempotent)
-  select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.idempotent from changed c
+    returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.claim_id is null as reoffered)
+  select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.reoffered from changed c
 $$;
 
 -- The deadline waits while a run is quarantined: its pending row loses its due time until the release.

@@ -5,7 +5,7 @@ from typing import Any
 from app.scheduler.loop import fire_due
 from tests.fixtures.api import Api
 from tests.fixtures.database import Clock
-from tests.fixtures.tasks import claim, offered, outcome
+from tests.fixtures.tasks import claim, offered, outcome, settle
 
 LEASE_MS = 30_000
 
@@ -62,6 +62,26 @@ async def test_a_lost_call_is_offered_again_only_if_it_may_be_repeated(own_api: 
     assert (entry["error"]["name"], entry["attempts"]) == ("OutcomeUnknownError", 1)
     (task,) = await claim(own_api)
     assert (task["tool"], task["attempt"]) == ("look_up", 2)
+
+
+async def test_a_call_that_was_told_to_stop_is_not_offered_again(own_api: Api, clock: Clock) -> None:
+    run, puppet = await offered(own_api, "a", "b")
+    first, second = await claim(own_api)
+    async with own_api.store.pool.acquire() as connection:
+        await connection.execute("update pending set idempotent = true where run_id = $1 and kind = 0", run)
+    owner, claimed = puppet._owner, puppet._claimed
+    assert claimed is not None
+    await owner.stop_calls(claimed.namespace, claimed.run, below=None)
+    assert (await settle(own_api, "heartbeat", {"token": first["token"]}))[0]["cancel"]
+    assert (await settle(own_api, "release", {"token": second["token"]}))[0]["ok"]
+    assert await claim(own_api) == []
+    clock.advance(LEASE_MS + 1)
+    await fire_due(own_api.store)
+    await fire_due(own_api.store)
+    found = {
+        entry["call"]: (entry["error"]["name"], entry["attempts"]) for entry in await outcome(own_api, run)
+    }
+    assert found == {first["call"]: ("OutcomeUnknownError", 1), second["call"]: ("CancelledError", 0)}
 
 
 async def test_a_timeout_counts_from_the_first_claim(own_api: Api, clock: Clock) -> None:
