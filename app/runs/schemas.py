@@ -1,15 +1,32 @@
 """Bodies and answers of `/v1/runs`."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from app.durations import DurationMs
+from app.responses import time_ms
 from app.schemas import Answer, Body, Labels, Text
+from sandbox.journal.ids import TimeMs
 
 WAIT_MS_MAX = 60_000
 Until = Literal["ended", "blocked"]
 Status = Literal["active", "completed", "failed", "cancelled", "aborted", "quarantined"]
+START_AT_MAX = TimeMs(253_370_764_800_000)
+"""The year 9999: a later time has no ISO form."""
+
+
+def _start_at(value: int | str) -> TimeMs:
+    try:
+        at = time_ms(str(value))
+    except (ValueError, OverflowError):
+        raise ValueError("A time is ISO 8601 with its zone, or ms since 1970.") from None
+    if at > START_AT_MAX:
+        raise ValueError("This time is too far ahead.")
+    return at
+
+
+StartAt = Annotated[int | str, AfterValidator(_start_at)]
 
 
 class StartRunBody(Body):
@@ -26,7 +43,9 @@ class StartRunBody(Body):
     )
     labels: Labels = Field(default_factory=dict)
     namespace: str | None = None
-    start_at: Any = None
+    start_at: StartAt | None = Field(
+        default=None, description="Not before this time: ISO 8601 with its zone, or ms since 1970."
+    )
     traceparent: Any = None
 
 

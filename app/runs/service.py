@@ -110,13 +110,14 @@ class Runs:
         taken = await self.values.take(namespace.id, body.input, "input")
         if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was compiled meanwhile
             now = await self.store.now()
+        begins = TimeMs(max(now, int(body.start_at or 0)))
         started = RunStarted(
             input=taken,
             script=script,
             toolset=None if toolset is None else toolset.text,
             seed=secrets.token_hex(16),
             epoch=self._epoch,
-            deadline=TimeMs(now + ttl_ms),
+            deadline=TimeMs(begins + ttl_ms),
             labels=body.labels,
             limits=Limits(),
             started_by=principal.actor,
@@ -127,7 +128,7 @@ class Runs:
             run=RunId(new_id(now)),
             body=encode_body(started),
             epoch=self._epoch,
-            time=now,
+            time=begins,
             ttl_ms=ttl_ms,
             script=script,
             toolset=None if toolset is None else toolset.name,
@@ -136,6 +137,7 @@ class Runs:
             labels=body.labels,
             created_by=(principal.actor.kind, principal.actor.id),
             route=ROUTE,
+            held=begins > now,
         )
 
     def _replay(self, run: RunId, *, same: bool) -> Started:
@@ -297,9 +299,8 @@ def require_start(principal: Principal, body: StartRunBody) -> None:
 
 def _checked(body: StartRunBody) -> int:
     """What no database is needed for; returns the ttl."""
-    for field in ("start_at", "traceparent"):
-        if getattr(body, field) is not None:
-            raise invalid(field, "not_available", "This deployment does not have this yet: leave it out.")
+    if body.traceparent is not None:
+        raise invalid("traceparent", "not_available", "This deployment does not have this yet: leave it out.")
     if (body.script is None) == (body.workflow is None):
         raise invalid("script", "missing", "Give either `script` or `workflow`.")
     if body.workflow is not None:

@@ -102,7 +102,12 @@ def floor_boundary(text: bytes, at: int) -> int:
 
 def blocked(record: RunRecord, until: TimeMs) -> bool | None:
     """Whether nothing but people, or timers after `until`, can move the run; None: more rows must be looked at."""
-    if record.status is not RunStatus.ACTIVE or record.delivered < record.last_event:
+    if record.status is not RunStatus.ACTIVE:
+        return False
+    for row in record.pending:
+        if row.kind is PendingKind.START:
+            return row.due is not None and row.due > until
+    if record.delivered < record.last_event:
         return False
     if not record.pending or not all(_outsider(row, until) for row in record.pending):
         return False
@@ -123,7 +128,7 @@ def _waiting(row: PendingRow) -> dict[str, Any]:
         shown = {"kind": "approval" if row.gated else "tool_call", "call": row.n, "tool": row.name}
         if row.deferred:
             shown["deferred"] = True
-    elif row.kind is PendingKind.TIMER:
+    elif row.kind in {PendingKind.TIMER, PendingKind.START}:
         shown = {"kind": "timer"}
     else:
         shown = {"kind": "signal", "name": row.name}

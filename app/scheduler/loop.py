@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from typing import Protocol
 
 from app.scheduler.due import due_event, lost_lease_event
 from sandbox.journal.errors import Unavailable
-from sandbox.journal.ids import TimeMs
-from sandbox.store.interface import DueRow, EventAppend, EventVerdict
+from sandbox.journal.ids import NamespaceId, RunId, TimeMs
+from sandbox.store.interface import DueRow, EventAppend, EventVerdict, PendingKind
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,7 @@ BATCH = 1_000
 class DueStore(Protocol):
     async def read_due(self, limit: int) -> list[DueRow]: ...
     async def next_due(self) -> tuple[TimeMs, TimeMs | None]: ...
+    async def begin_runs(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
     async def expire_leases(self, limit: int) -> list[DueRow]: ...
     async def append_event(self, event: EventAppend) -> EventVerdict: ...
 
@@ -49,7 +51,11 @@ async def fire_due(store: DueStore) -> bool:
     """
     late = await store.expire_leases(BATCH)
     due = await store.read_due(BATCH)
-    events = [lost_lease_event(row) for row in late] + [due_event(row) for row in due]
+    held = [(row.namespace, row.run) for row in due if row.kind is PendingKind.START]
+    if held:
+        await store.begin_runs(held)
+    events = [lost_lease_event(row) for row in late]
+    events += [due_event(row) for row in due if row.kind is not PendingKind.START]
     if events:
         await asyncio.gather(*(store.append_event(event) for event in events))
     return len(due) == BATCH or len(late) == BATCH

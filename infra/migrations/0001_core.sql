@@ -217,7 +217,7 @@ create table pending (
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 comment on table pending is 'One row per thing that a run waits for, inserted by its command and deleted by the event '
   'that settles it: that delete is the guard of an event append.';
-comment on column pending.kind is '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run.';
+comment on column pending.kind is '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run, 5 its start.';
 comment on column pending.name is 'The tool, the signal, or why the timer was started.';
 comment on column pending.due is 'When the scheduler acts: timers fire; for calls see due_why.';
 comment on column pending.due_why is 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';

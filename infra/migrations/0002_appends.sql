@@ -45,6 +45,9 @@ begin
     if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
     if not found and p_guard = 4 then return ('not_pending', null, null, null)::event_verdict; end if;
+    if r.delivered < 0 then  -- a run that waits for its start waits no more: it ends without having begun
+      delete from pending where namespace_id = p_ns and run_id = p_run and kind = 5;
+    end if;
   elsif p_guard = 12 then
     if r.cancel_seq is null or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
       then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -58,7 +61,8 @@ begin
   update runs set next_seq = r.next_seq + 1, last_time = at,
       last_event = case when p_guard = 12 then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
-      ready = owner is null and status = 0
+      ready = owner is null and status = 0 and (r.delivered >= 0 or not exists (
+        select from pending where namespace_id = p_ns and run_id = p_run and kind = 5))
     where namespace_id = p_ns and run_id = p_run;
   if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
   return ('appended', r.next_seq, at, r.owner)::event_verdict;
@@ -187,7 +191,7 @@ comment on function append_commands is 'p_waits holds one int[] per run in text 
 
 create function start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea,
   p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb,
-  p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea,
+  p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean,
   out outcome text, out run uuid)
 language plpgsql as $$
 declare
@@ -195,7 +199,7 @@ declare
 begin
   if p_key is not null then
     insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
-      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, p_at) on conflict do nothing;
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, case when p_held then now_ms() else p_at end) on conflict do nothing;
     if not found then
       select * into known from idempotency
         where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
@@ -205,12 +209,31 @@ begin
     end if;
   end if;
   insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
-    values (p_ns, p_run, p_epoch, 1, p_at, 0, true);
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held);
   insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
       created_by_kind, created_by_id, parent, started_at, deadline)
     values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
       p_by_kind, p_by_id, p_parent, p_at, p_deadline);
   insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
+  if p_held then
+    insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 5, 0, 0, now_ms(), p_at);
+  end if;
   outcome := 'started'; run := p_run;
 end $$;
+comment on function start_run is 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled.';
+
+-- The start of held runs has come.
+create function begin_runs(p_ns uuid[], p_run uuid[]) returns bigint language sql as $$
+  with held as (
+    select r.namespace_id, r.run_id from runs r where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run))
+    order by r.namespace_id, r.run_id for no key update),
+  begun as (
+    delete from pending p using held h
+    where p.namespace_id = h.namespace_id and p.run_id = h.run_id and p.kind = 5 and p.due <= now_ms()
+    returning p.namespace_id, p.run_id),
+  freed as (
+    update runs r set ready = r.owner is null and r.status = 0 from begun b
+    where r.namespace_id = b.namespace_id and r.run_id = b.run_id returning 1)
+  select count(*) from freed
+$$;

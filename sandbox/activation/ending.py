@@ -63,12 +63,16 @@ class Settlement:
         run: RunId,
         entries: Sequence[StoredEntry] | None = None,
     ) -> "Settlement | None":
-        """With `entries`, the whole journal: None unless a limit ended the run. Without: after a drain was cut short."""
+        """With `entries`, the whole journal: None unless the script has nothing to do any more, since a limit ended the
+        run or it was cancelled before its start. Without: after a drain was cut short.
+        """
         if entries is None:
             cancel = await store.find_entry(namespace, run, EntryType.CANCEL_REQUESTED)
             return None if cancel is None else cls(store, namespace, run, cancel)
         for entry in entries:
-            if entry.type == EntryType.CANCEL_REQUESTED and _decoded(entry).reason == "limit":
+            if entry.type == EntryType.CANCEL_REQUESTED and (
+                _decoded(entry).reason == "limit" or _before_the_start(entries, entry)
+            ):
                 return cls(store, namespace, run, entry)
         return None
 
@@ -91,6 +95,15 @@ class Settlement:
         )
         self.ended = verdict.outcome in {EventOutcome.APPENDED, EventOutcome.ENDED}
         return None
+
+
+def _before_the_start(entries: Sequence[StoredEntry], cancel: StoredEntry) -> bool:
+    """Whether nothing has happened by the time of `run_started` but this cancel: the script is then not run at all.
+
+    A function of the journal alone, as replay needs it: the events of a run that waits for its start have the
+    time of that start.
+    """
+    return cancel.time == entries[0].time and all(entry.cause is None for entry in entries)
 
 
 def _decoded(entry: StoredEntry) -> CancelRequested:

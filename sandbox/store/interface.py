@@ -35,6 +35,8 @@ class PendingKind(IntEnum):
     TIMER = 1
     WAIT = 2
     DEADLINE = 4
+    START = 5
+    """The run was asked to start later: until then nobody may claim it."""
 
 
 class Guard(IntEnum):
@@ -208,7 +210,7 @@ class StartRun:
     body: bytes
     epoch: Epoch
     time: TimeMs
-    """From now(): the time of run_started. The deadline in the body is time + ttl_ms."""
+    """The time of run_started: from now(), or later when the run is `held`. The deadline in the body is time + ttl_ms."""
     ttl_ms: int
     script: Digest
     toolset: str | None
@@ -219,6 +221,8 @@ class StartRun:
     route: str = ""
     idempotency_key: str | None = None
     request_sha256: bytes = b""
+    held: bool = False
+    """`time` is ahead: run_started is recorded at once and delivered not before that."""
 
 
 class StartOutcome(StrEnum):

@@ -69,7 +69,8 @@ class _Run:
 
     @property
     def ready(self) -> bool:
-        return self.status is RunStatus.ACTIVE and self.owner is None and self.last_event > self.delivered
+        free = self.status is RunStatus.ACTIVE and self.owner is None and self.last_event > self.delivered
+        return free and (PendingKind.START, 0) not in self.pending
 
     @property
     def summary(self) -> decide.Summary:
@@ -156,6 +157,10 @@ class MemoryStore:
         run.pending[PendingKind.DEADLINE, 0] = _row(
             PendingKind.DEADLINE, 0, Seq(0), request.time, due=deadline
         )
+        if request.held:
+            run.pending[PendingKind.START, 0] = _row(
+                PendingKind.START, 0, Seq(0), self.journals.time, due=request.time
+            )
         self.journals.runs[request.namespace, request.run] = run
         return StartVerdict(StartOutcome.STARTED, request.run)
 
@@ -183,6 +188,16 @@ class MemoryStore:
         if decision.cancels:
             run.cancelling = True
             run.pending = {key: row for key, row in run.pending.items() if key[0] is PendingKind.CALL}
+
+    async def begin_runs(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:
+        """Let workers claim the runs whose start has come."""
+        begun = 0
+        for key in runs:
+            row = self.journals.runs[key].pending.get((PendingKind.START, 0))
+            if row is not None and row.due is not None and row.due <= self.journals.time:
+                del self.journals.runs[key].pending[row.kind, 0]
+                begun += 1
+        return begun
 
     async def read_entries(
         self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500

@@ -5,7 +5,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from sandbox.journal import entries as e
-from sandbox.journal.ids import RunId
+from sandbox.journal.ids import Epoch, RunId, TimeMs
 from sandbox.store.interface import (
     CommandVerdict,
     EventOutcome,
@@ -279,3 +279,52 @@ async def test_a_call_whose_outcome_is_recorded_can_still_be_cancelled(bench: Be
     verdict = await owned.append(draft(e.ToolCallCancelled(1), 0, time), draft(e.TimerCleared(1), 0, time))
     assert (verdict.appended, verdict.next_seq) == (True, 7)
     assert not (await bench.state(run)).calls
+
+
+# -- Runs that start later
+
+
+async def held_run(bench: Bench, ms: int = 60_000) -> RunId:
+    at = TimeMs(await bench.edge.now() + ms)
+    return await bench.start(time=at, held=True)
+
+
+async def claimable(bench: Bench) -> list[RunId]:
+    store = await bench.worker()
+    return [claim.run for claim in await store.claim_runs(store.worker, [Epoch(1)], 100)]
+
+
+async def test_a_held_run_is_recorded_at_once_and_claimed_at_its_time(bench: Bench) -> None:
+    run = await held_run(bench)
+    (started,) = await bench.entries(run)
+    record = await bench.record(run)
+    (row,) = record.pending
+    assert (row.kind, row.due) == (PendingKind.START, started.time)
+    assert row.since < started.time == record.started_at
+    assert await claimable(bench) == []
+    assert await bench.edge.begin_runs([(bench.namespace, run)]) == 0
+    await bench.advance(60_000)
+    assert await claimable(bench) == []
+    assert await bench.edge.begin_runs([(bench.namespace, run)]) == 1
+    assert await bench.edge.begin_runs([(bench.namespace, run)]) == 0
+    assert await claimable(bench) == [run]
+    assert (await bench.record(run)).pending == ()
+
+
+async def test_a_signal_does_not_start_a_held_run(bench: Bench) -> None:
+    run = await held_run(bench)
+    verdict = await bench.event(run, signal("s"))
+    assert (verdict.outcome, verdict.seq) == (EventOutcome.APPENDED, 1)
+    assert verdict.time == (await bench.record(run)).started_at, "times do not go back"
+    assert await claimable(bench) == []
+    await bench.advance(60_000)
+    await bench.edge.begin_runs([(bench.namespace, run)])
+    assert await claimable(bench) == [run]
+
+
+async def test_a_held_run_that_is_cancelled_is_ready_for_its_end(bench: Bench) -> None:
+    run = await held_run(bench)
+    verdict = await bench.event(run, e.CancelRequested(reason="user"))
+    assert verdict.time == (await bench.record(run)).started_at
+    assert (await bench.record(run)).pending == ()
+    assert await claimable(bench) == [run]

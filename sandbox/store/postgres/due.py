@@ -1,8 +1,11 @@
 """What the scheduler reads: pending things whose time has come, leases that ran out."""
 
+from collections.abc import Sequence
+
 import asyncpg
 
 from sandbox.journal.ids import NamespaceId, RunId, TimeMs
+from sandbox.store.hints import HintBus
 from sandbox.store.interface import DueRow, DueWhy, PendingKind
 from sandbox.store.postgres.connection import acquired
 
@@ -16,6 +19,7 @@ NEXT_SQL = """select now_ms() as now, least(
 
 class Due:
     pool: asyncpg.Pool
+    _hints: HintBus | None
 
     async def read_due(self, limit: int) -> list[DueRow]:
         """Due things in (due, number) order."""
@@ -35,6 +39,16 @@ class Due:
             )
             for row in rows
         ]
+
+    async def begin_runs(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:
+        """Let workers claim the runs whose start has come; how many these are."""
+        async with acquired(self.pool) as connection:
+            begun: int = await connection.fetchval(
+                "select begin_runs($1, $2)", [ns for ns, _ in runs], [run for _, run in runs]
+            )
+        if begun and self._hints is not None:
+            self._hints.send("worker", {"k": "ready"})
+        return begun
 
     async def next_due(self) -> tuple[TimeMs, TimeMs | None]:
         """(now, when something is due next)."""

@@ -65,7 +65,9 @@ class Bench:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def start(self, source: str, given: object = None, tools: tuple[str, ...] = ("g.echo",)) -> RunId:
+    async def start(
+        self, source: str, given: object = None, tools: tuple[str, ...] = ("g.echo",), *, held_ms: int = 0
+    ) -> RunId:
         compiled = await self.pool.pool.strip(source, EPOCH)
         assert isinstance(compiled, Compiled), compiled
         script = Digest("sha256:" + secrets.token_hex(32))
@@ -80,7 +82,7 @@ class Bench:
                 DIGEST,
                 definition,
             )
-        now = await self.edge.now()
+        now = TimeMs(await self.edge.now() + held_ms)
         run = RunId(str(uuid4()))
         started = RunStarted(
             input=value_of(given),
@@ -108,6 +110,7 @@ class Bench:
                 workflow=None,
                 labels={},
                 created_by=("key", "k"),
+                held=held_ms > 0,
             )
         )
         return run

@@ -7,9 +7,9 @@ import pytest
 
 from sandbox.activation.live_run import LiveRun, LostRunError
 from sandbox.activation.parked import ParkedClaims
-from sandbox.journal.entries import EntryType
+from sandbox.journal.entries import CancelRequested, EntryType
 from sandbox.store.blobs import BlobStore
-from sandbox.store.interface import ClaimedRun, PendingKind, RunRecord, RunStatus
+from sandbox.store.interface import ClaimedRun, Guard, PendingKind, RunRecord, RunStatus
 from sandbox.store.postgres.owner import PostgresOwner
 from tests.fixtures.database import Clock
 from tests.fixtures.turns import turn
@@ -214,3 +214,21 @@ async def in_memory(bench: Bench, run: str) -> bool:
             "select owner is not null or last_event > delivered from runs where run_id = $1", run
         )
         return busy
+
+
+async def test_a_run_that_is_cancelled_before_its_start_never_runs(bench: Bench) -> None:
+    source = 'export default () => { console.log("I ran"); }'
+    run = await bench.start(source, held_ms=3_600_000)
+    await bench.signal(run, "early", None, "s1")
+    await bench.event(run, CancelRequested(reason="user", by="key:k"), Guard.CANCEL)
+    await bench.worker()
+    record = await bench.until(run, lambda found: found.status is RunStatus.CANCELLED)
+    entries = await bench.edge.read_entries(bench.namespace, run)
+    assert [entry.type.name for entry in entries] == [
+        "RUN_STARTED",
+        "SIGNAL_RECEIVED",
+        "CANCEL_REQUESTED",
+        "CANCEL_RUN",
+    ]
+    assert entries[-1].cause == 2 and entries[-1].time == record.started_at
+    assert bench.pool.opened == []
