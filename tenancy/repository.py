@@ -125,10 +125,6 @@ class TenancyRepository:
 
     # -- Organizations and namespaces
 
-    async def get_organization(self, organization: OrganizationId) -> Organization | None:
-        async with self._reading() as session:
-            return await session.get(Organization, UUID(organization))
-
     async def find_namespace(self, organization: OrganizationId, name: str) -> NamespaceRef | None:
         async with acquired(self.pool) as connection:
             row = await connection.fetchrow(

@@ -46,7 +46,6 @@ class PinnedTool:
     name: str
     policy: ToolPolicy
     route: Route = Route.HOST
-    queue_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,12 +32,11 @@ from sandbox.store.interface import (
     CommandDraft,
     CommandVerdict,
     RunFacts,
-    StoredEntry,
 )
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect
 from sandbox.store.postgres.edge import PostgresEdge
-from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of, json_of
+from sandbox.store.postgres.rows import json_of
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +55,6 @@ FACTS_SQL = """select r.epoch, s.name, f.organization_id, f.script, f.toolset, f
   left join toolset_versions t
     on t.organization_id = f.organization_id and t.name = f.toolset and t.digest = f.toolset_digest
   where r.namespace_id = $1 and r.run_id = $2 and (f.toolset is null or t.digest is not null)"""
-# Undelivered events of several runs in one look-up per run; `limit` keeps the generic plan flat.
-UNDELIVERED_SQL = f"""select q.run, e.* from unnest($1::uuid[], $2::uuid[], $3::int[]) q (ns, run, after)
-  cross join lateral (select {ENTRY_COLUMNS} from entries e
-    where e.namespace_id = q.ns and e.run_id = q.run and e.seq > q.after order by e.seq limit $4) e"""
 
 
 class PostgresOwner(PostgresEdge):
@@ -171,19 +166,6 @@ class PostgresOwner(PostgresEdge):
                 "select run_id from runs where owner = $1 and last_event > delivered limit $2", worker, limit
             )
         return [RunId(str(row["run_id"])) for row in rows]
-
-    async def read_many(
-        self, runs: Sequence[tuple[NamespaceId, RunId, Seq]], limit: int
-    ) -> dict[RunId, list[StoredEntry]]:
-        """Up to `limit` entries after the given seq of each run, in order."""
-        async with acquired(self.pool) as connection:
-            rows = await connection.fetch(
-                UNDELIVERED_SQL, [r[0] for r in runs], [r[1] for r in runs], [r[2] for r in runs], limit
-            )
-        found: dict[RunId, list[StoredEntry]] = {}
-        for row in rows:
-            found.setdefault(RunId(str(row["run"])), []).append(entry_of(row))
-        return found
 
     async def append_commands(self, append: CommandAppend) -> CommandVerdict:
         """Append what the owner's activations did; concurrent runs share a commit.
