@@ -11,6 +11,7 @@ from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
+    from app.dispatcher.calls import CallMaker
     from app.health import Health
     from app.runs.live import LiveJournals
     from app.runs.service import Runs
@@ -31,6 +32,8 @@ class Services:
     live: "LiveJournals"
     signals: "Signals"
     tasks: "Tasks"
+    call_maker: "CallMaker"
+    """Makes the calls that the dispatcher claims."""
     health: "Health"
 
 

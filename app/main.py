@@ -17,6 +17,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.deps import Services
+from app.dispatcher.calls import CallMaker
+from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
 from app.openapi import openapi_of
@@ -38,6 +40,7 @@ from app.tasks.service import Tasks
 from app.tenants.endpoints import router as tenants_router
 from app.toolsets.endpoints import router as toolsets_router
 from app.toolsets.repository import ToolsetRepository
+from app.toolsets.servers import ToolServers
 from app.toolsets.service import Toolsets
 from app.values import Blobs, Values
 from sandbox.compiler.client import Requests, SandboxClient
@@ -71,6 +74,7 @@ def build_services(
     wakeups: Wakeups,
     blobs: Blobs,
     box: SecretBox,
+    servers: Servers,
     epoch: Epoch,
     stop: asyncio.Event,
 ) -> Services:
@@ -79,7 +83,12 @@ def build_services(
     repository = TenancyRepository(pool, engine)
     authenticator = Authenticator(repository)
     tenancy = Tenancy(repository, authenticator)
-    toolsets = Toolsets(ToolsetRepository(pool))
+    secrets_ = Secrets(SecretRepository(pool), box)
+    pinned = ToolsetRepository(pool)
+    toolsets = Toolsets(
+        pinned,
+        ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
+    )
     values = Values(blobs)
     runs = RunRepository(pool)
     tasks = TaskRepository(pool)
@@ -87,7 +96,7 @@ def build_services(
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
-        secrets=Secrets(SecretRepository(pool), box),
+        secrets=secrets_,
         toolsets=toolsets,
         runs=Runs(
             store=store,
@@ -117,6 +126,7 @@ def build_services(
             tenancy=tenancy,
             values=values,
         ),
+        call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
         health=Health(pool, epoch),
     )
 

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 import uvicorn
 
 from app.config import Settings
+from app.dispatcher.egress import Egress
+from app.dispatcher.loop import Dispatcher
+from app.dispatcher.mcp import Servers
 from app.main import build_services, create_app
 from app.scheduler.loop import run_scheduler
 from app.tasks.claims import Claims
@@ -47,6 +50,8 @@ async def run(settings: Settings) -> None:
         return
     engine = engine_of(settings.plane.database_url, settings.database_role)
     blobs = BlobStore(settings.plane.s3)
+    egress = Egress(settings.egress_allow)
+    servers = Servers(egress)
     hints.start()
     services = build_services(
         store=store,
@@ -55,6 +60,7 @@ async def run(settings: Settings) -> None:
         wakeups=Wakeups(hints),
         blobs=blobs,
         box=box,
+        servers=servers,
         epoch=CURRENT,
         stop=stop,
     )
@@ -74,12 +80,15 @@ async def run(settings: Settings) -> None:
     leaving = asyncio.create_task(_leave(server, stop), name="leaving")
     scheduler = asyncio.create_task(run_scheduler(store, stop), name="scheduler")
     sweeper = asyncio.create_task(_sweep(services.tasks.claims, stop), name="sweeper")
+    dispatcher = Dispatcher(store=store, maker=services.call_maker, servers=servers, hints=hints)
+    dispatching = asyncio.create_task(dispatcher.run(stop), name="dispatcher")
     try:
         logger.info("serving on port %d", listener.getsockname()[1])
         await server.serve(sockets=[listener])
     finally:
         stop.set()
-        await asyncio.gather(scheduler, sweeper, leaving, return_exceptions=True)
+        await asyncio.gather(dispatching, scheduler, sweeper, leaving, return_exceptions=True)
+        egress.close()
         hints.close()
         blobs.close()
         await engine.dispose()

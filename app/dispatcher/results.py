@@ -1,18 +1,21 @@
 """What the answer of an MCP server is to the script: a value, or a ToolError with a code. Pure."""
 
 import re
-from typing import Any, Literal
-
-import mcp_types as types
+from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.mcp import ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import HttpFailure, Trouble
 from app.tasks.settling import TOOL_FAILED, cut
+from app.toolsets.definition import Shape
 from sandbox.journal.canonical import CanonicalError, parse_json
 from sandbox.journal.entries import ToolFailure
 from sandbox.journal.ids import Json
 
-Shape = Literal["text", "json", "content"]
+if TYPE_CHECKING:
+    import mcp_types as types
+
+INVALID_PARAMS = -32602
+"""Code of JSON-RPC."""
 _UNKNOWN_TOOL = re.compile(r"(?i)\bunknown tool\b|\btool\b.*\bnot found\b|\bno such tool\b")
 
 
@@ -28,7 +31,7 @@ def failed(code: str, message: str, *, retryable: bool = False) -> ToolFailed:
     return ToolFailed(ToolFailure("ToolError", code, cut(message), retryable=retryable))
 
 
-def value_of_result(result: types.CallToolResult, shape: Shape | None, *, structured: bool) -> Json:
+def value_of_result(result: "types.CallToolResult", shape: Shape | None, *, structured: bool) -> Json:
     """The value of a tool's result; `structured`: the tool declares the shape of its result.
 
     Errors: ToolFailed for `isError`, and for a result that is not of the pinned shape.
@@ -63,7 +66,7 @@ def value_of_result(result: types.CallToolResult, shape: Shape | None, *, struct
 def failure_of(error: ServerFailed | ServerRefused, *, idempotent: bool) -> ToolFailure:
     """The ToolError for a call that the server did not answer with a result."""
     if isinstance(error, ServerRefused):
-        code = {types.INVALID_PARAMS: "invalid_arguments"}.get(error.code, TOOL_FAILED)
+        code = {INVALID_PARAMS: "invalid_arguments"}.get(error.code, TOOL_FAILED)
         if code == "invalid_arguments" and _UNKNOWN_TOOL.search(error.message):
             code = "tool_removed"
         return failed(code, error.message or f"the server refused with code {error.code}").failure
@@ -98,6 +101,6 @@ def _text(content: list[Any]) -> str:
     return "\n".join(part.text for part in content if part.type == "text")
 
 
-def _content(result: types.CallToolResult) -> Json:
+def _content(result: "types.CallToolResult") -> Json:
     parts: Json = [part.model_dump(by_alias=True, mode="json", exclude_none=True) for part in result.content]
     return parts

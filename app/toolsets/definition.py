@@ -3,28 +3,37 @@
 A pinned definition is `{"tools": [tool, …]}` and a tool is
 `{name, original, kind: "host", description, input_schema, output_schema?, approval, idempotent, timeout_ms,
 retry}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
-`{attempts, backoff_ms, max_ms}`. Its digest is that of its canonical JSON: the toolset's name is not in it.
+`{attempts, backoff_ms, max_ms}`. Tools of MCP servers have `kind: "mcp"`, `server`, and `results` if pinned.
+The digest is that of the canonical JSON, with the servers' addresses and references to secrets where there are
+servers; the toolset's name is not in it.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from app.durations import duration_ms
 from app.errors import ToolsetInvalid, invalid, join_path
 from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
+from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
 from app.toolsets.names import name_problem, script_names, split_name
-from app.toolsets.schemas import ToolBody, ToolsetBody
-from sandbox.journal.canonical import canonical_text, sha256_hex
+from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
+from sandbox.journal.canonical import CanonicalError, canonical_text, sha256_hex
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, Json
 
+if TYPE_CHECKING:
+    import mcp_types as types
+
 DEFINITION_BYTES_MAX = 4 * 1024 * 1024
-NOT_YET = ("mcp", "http", "workflows", "secrets")
+NOT_YET = ("http", "workflows")
 TOOL_NOT_YET = ("queue_timeout", "concurrency", "rate")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 """U+0000 in canonical JSON, and not a backslash before `u0000`."""
 Definition = dict[str, Any]
+Shape = Literal["text", "json", "content"]
+"""What a toolset may pin a tool's results to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +41,16 @@ class Pinned:
     """A definition with its digest, and what the author should know about it."""
 
     definition: Definition
+    servers: Definition
+    """What the dispatcher needs to reach the servers: `{}` without any."""
     digest: Digest
     warnings: list[str]
 
 
-def pin(body: ToolsetBody) -> Pinned:
-    """Check a declared toolset and fix it.
+def check(body: ToolsetBody) -> list[str]:
+    """Check what is declared, before any server is asked; answer warnings.
 
-    Errors: ApiError for what is not available; ToolsetInvalid with every wrong tool.
+    Errors: ApiError for what is not available; ToolsetInvalid with every wrong tool and server.
     """
     for field in NOT_YET:
         if getattr(body, field) is not None:
@@ -49,19 +60,93 @@ def pin(body: ToolsetBody) -> Pinned:
     for index, tool in enumerate(body.tools):
         _check_tool(tool, f"tools[{index}]", errors, warnings)
     _check_names(body.tools, errors)
+    _check_servers(body, errors)
+    refuse(errors)
+    return warnings
+
+
+def refuse(errors: list[FieldError]) -> None:
+    """ToolsetInvalid when there is anything wrong."""
     if errors:
         first = errors[0]
         raise ToolsetInvalid(f"{first.path}: {first.message}", errors=errors)
-    names = script_names([tool.name for tool in body.tools])
-    definition = {"tools": [_pinned(tool, name) for tool, name in zip(body.tools, names, strict=True)]}
-    text = canonical_text(definition, depth_max=256)
+
+
+def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: list[str]) -> Pinned:
+    """Fix a checked toolset; `listed` is what each of its servers lists.
+
+    Errors: ToolsetInvalid.
+    """
+    offered = [
+        (server, tool)
+        for server, tools in zip(body.mcp, listed, strict=True)
+        for tool in usable_tools(server, tools, warnings)
+    ]
+    originals = [tool.name for tool in body.tools]
+    theirs = [f"{server.name}.{tool.name}" for server, tool in offered]
+    names = script_names(originals + theirs)
+    own, theirs_named = names[: len(originals)], names[len(originals) :]
+    _check_offered(body, list(zip(offered, theirs_named, strict=True)), set(own))
+    tools = [_pinned(tool, name) for tool, name in zip(body.tools, own, strict=True)]
+    tools += [
+        pinned_tool(server, tool, name, warnings)
+        for (server, tool), name in zip(offered, theirs_named, strict=True)
+    ]
+    definition: Definition = {"tools": tools}
+    servers: Definition = {}
+    if body.mcp:
+        servers = {
+            "mcp": {server.name: spec_of(server).to_json() for server in body.mcp},
+            "fallback": body.secrets != "namespace",
+        }
+    text = _definition_text(definition)
+    digest = sha256_hex(text if not servers else canonical_text({**definition, **servers}, depth_max=256))
+    return Pinned(definition, servers, Digest(f"sha256:{digest}"), warnings)
+
+
+def _definition_text(definition: Definition) -> bytes:
+    try:
+        text = canonical_text(definition, depth_max=256)
+    except CanonicalError as error:
+        raise ToolsetInvalid(f"{error.path}: {error.message}") from None
     if len(text) > DEFINITION_BYTES_MAX:
         raise ToolsetInvalid(
             f"A toolset has at most {DEFINITION_BYTES_MAX:,} bytes; this one has {len(text):,}."
         )
     if _NUL.search(text):
         raise ToolsetInvalid("A toolset must not hold the character U+0000.")
-    return Pinned(definition, Digest(f"sha256:{sha256_hex(text)}"), warnings)
+    return text
+
+
+def _check_servers(body: ToolsetBody, errors: list[FieldError]) -> None:
+    singles = {tool.name for tool in body.tools if "." not in tool.name}
+    seen: set[str] = set()
+    for index, server in enumerate(body.mcp):
+        check_server(server, f"mcp[{index}]", errors)
+        if server.name in seen:
+            message = "Another server of this toolset has this name."
+            errors.append(FieldError(f"mcp[{index}].name", "duplicate_name", message))
+        if server.name in singles:
+            message = f"`{server.name}` is also a tool."
+            errors.append(FieldError(f"mcp[{index}].name", "duplicate_name", message))
+        seen.add(server.name)
+
+
+def _check_offered(
+    body: ToolsetBody, offered: "Sequence[tuple[tuple[McpBody, types.Tool], str]]", own: set[str]
+) -> None:
+    errors: list[FieldError] = []
+    for index, server in enumerate(body.mcp):
+        named = [(tool.name, name) for (owner, tool), name in offered if owner is server]
+        if len(named) > TOOLS_MAX:
+            message = f"The server {server.name!r} lists more than {TOOLS_MAX:,} tools."
+            errors.append(FieldError(f"mcp[{index}]", "too_many_tools", message))
+        for original, name in named:
+            if name in own:
+                message = f"The server's tool {original!r} is also declared here as the host tool `{name}`."
+                errors.append(FieldError(f"mcp[{index}].name", "duplicate_name", message))
+        check_named(server, named, f"mcp[{index}]", errors)
+    refuse(errors)
 
 
 def _check_tool(tool: ToolBody, path: str, errors: list[FieldError], warnings: list[str]) -> None:
@@ -165,6 +250,10 @@ class PinnedTool:
     input: ValueValidator
     output: ValueValidator | None
     retry: dict[str, int] | None
+    idempotent: bool = False
+    server: str | None = None
+    """Of an MCP tool, which of the toolset's servers has it."""
+    results: Shape | None = None
 
 
 def tools_of(definition: Definition) -> dict[str, PinnedTool]:
@@ -173,7 +262,14 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
     for tool in definition["tools"]:
         output = ValueValidator(tool["output_schema"]) if "output_schema" in tool else None
         found[tool["name"]] = PinnedTool(
-            tool["name"], tool["original"], ValueValidator(tool["input_schema"]), output, tool["retry"]
+            tool["name"],
+            tool["original"],
+            ValueValidator(tool["input_schema"]),
+            output,
+            tool["retry"],
+            tool["idempotent"],
+            tool.get("server"),
+            tool.get("results"),
         )
     return found
 

@@ -24,6 +24,7 @@ class ToolsetRepository:
         name: str,
         digest: str,
         definition: dict[str, Any],
+        servers: bytes | None,
         new_id: Any,
         idempotency: tuple[str, str, bytes] | None,
     ) -> tuple[bool, Any | None]:
@@ -53,6 +54,16 @@ class ToolsetRepository:
                 orjson.dumps(definition).decode(),
                 now,
             )
+            if servers is not None:
+                await connection.execute(
+                    "insert into toolset_servers (organization_id, name, digest, sealed, created_at) "
+                    "values ($1, $2, $3, $4, $5) on conflict do nothing",
+                    organization,
+                    name,
+                    digest,
+                    servers,
+                    now,
+                )
             changed = await connection.fetchval(
                 "insert into toolsets as t (organization_id, id, name, digest, updated_at) "
                 "values ($1, $2, $3, $4, $5) on conflict (organization_id, name) do update "
@@ -96,6 +107,17 @@ class ToolsetRepository:
                 digest,
             )
         return None if text is None else orjson.loads(text)
+
+    async def find_servers(self, organization: OrganizationId, name: str, digest: str) -> bytes | None:
+        """The sealed addresses of a version's servers."""
+        async with acquired(self._pool) as connection:
+            sealed: bytes | None = await connection.fetchval(
+                "select sealed from toolset_servers where organization_id = $1 and name = $2 and digest = $3",
+                organization,
+                name,
+                digest,
+            )
+        return sealed
 
     async def page(
         self, organization: OrganizationId, *, name: str | None, before: str | None, limit: int

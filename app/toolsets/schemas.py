@@ -1,6 +1,6 @@
 """Bodies and answers of `/v1/toolsets`."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -37,19 +37,45 @@ class ToolBody(Body):
     rate: Any = None
 
 
+class SecretRef(Body):
+    """Names a secret that was written with `PUT /v1/secrets`; its value is put in when a call is sent."""
+
+    secret: str = Field(max_length=128)
+
+
+class McpBody(Body):
+    name: str = Field(description="The group of its tools in scripts.", max_length=64, examples=["github"])
+    url: str = Field(description="Of its streamable HTTP endpoint.", examples=["https://mcp.example.com/mcp"])
+    auth: SecretRef | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
+    headers: dict[str, str | SecretRef] = Field(default_factory=dict, max_length=32)
+    approval: Any = Field(
+        default=None,
+        description="true, or the tools whose calls wait for an approval.",
+        json_schema_extra={"anyOf": [{"const": True}, {"type": "array", "items": {"type": "string"}}]},
+    )
+    results: dict[str, Literal["text", "json", "content"]] = Field(
+        default_factory=dict, max_length=1_000, description="What results of these tools are to scripts."
+    )
+    pin_as: str | None = Field(
+        default=None, description="Namespace whose secrets are used to list the tools.", max_length=128
+    )
+
+
 class ToolsetBody(Body):
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", examples=["support"])
     tools: list[ToolBody] = Field(default_factory=list, max_length=1_000)
-    mcp: Any = None
+    mcp: list[McpBody] = Field(default_factory=list, max_length=50)
     http: Any = None
     workflows: Any = None
-    secrets: Any = None
+    secrets: Literal["namespace", "fallback"] | None = Field(
+        default=None, description="`namespace`: a namespace's own secrets only, never the organization's."
+    )
 
 
 class ToolView(Answer):
     name: str = Field(description="What the tool is called in scripts.")
     original: str = Field(description="What the tool is called by its owner.")
-    kind: str = Field(examples=["host"])
+    kind: str = Field(examples=["host", "mcp"])
     approval: Any
     idempotent: bool
     description: str

@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 
 from app.errors import UnknownToolset
-from app.toolsets.definition import Definition, PinnedTool, pin, tool_view, tools_of
+from app.toolsets.definition import Definition, PinnedTool, check, pin, tool_view, tools_of
 from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import ToolsetBody
+from app.toolsets.servers import ToolServers
 from sandbox.journal.ids import Digest, OrganizationId
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id
@@ -33,20 +34,26 @@ class ToolsetRef:
 
 
 class Toolsets:
-    def __init__(self, repository: ToolsetRepository) -> None:
+    def __init__(self, repository: ToolsetRepository, servers: ToolServers) -> None:
         self._repository = repository
+        self.servers = servers
         self._tools: dict[tuple[OrganizationId, str, str], dict[str, PinnedTool]] = {}
 
     async def put(
         self, principal: Principal, body: ToolsetBody, *, key: str | None, request_sha256: bytes
     ) -> tuple[Definition, bool, bool]:
-        """Pin what the body declares; answer the view, whether it changed anything, whether it is a replay."""
-        pinned = pin(body)
+        """Pin what the body declares; answer the view, whether it changed anything, whether it is a replay.
+
+        Servers are asked for their tools first. Errors: ToolsetInvalid, also for a server that does not answer.
+        """
+        warnings = check(body)
+        pinned = pin(body, await self.servers.list_tools(principal, body), warnings)
         changed, before = await self._repository.put(
             principal.organization,
             name=body.name,
             digest=pinned.digest,
             definition=pinned.definition,
+            servers=self.servers.seal(principal.organization, body.name, pinned.digest, pinned.servers),
             new_id=new_id,
             idempotency=None if key is None else (ROUTE, key, request_sha256),
         )

@@ -1,0 +1,187 @@
+"""One call of a tool that Rewind calls itself: from its claim to the outcome that is recorded."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from app.body import VALUE_BYTES_MAX
+from app.dispatcher.endpoints import SecretMissing
+from app.dispatcher.mcp import Endpoint, ServerFailed, ServerRefused, Servers
+from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
+from app.errors import ToolsetInvalid
+from app.tasks.settling import TOOL_FAILED, completed, invalid_arguments, invalid_result, too_large
+from app.toolsets.definition import PinnedTool
+from app.toolsets.service import ToolsetRef, Toolsets
+from app.values import Values
+from sandbox.journal.canonical import CanonicalError, canonical_text
+from sandbox.journal.codec import decode_body, encode_body
+from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolFailure, Value
+from sandbox.journal.errors import Unavailable
+from sandbox.store.interface import EventAppend, Guard
+from sandbox.store.postgres.calls import ClaimedCall
+from sandbox.store.postgres.edge import PostgresEdge
+from tenancy.secrets import SealBroken
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_MS = 300_000
+"""Of a call that has none."""
+PAUSE_S = 0.1
+PAUSE_MAX_S = 2.0
+
+STOPPED = ToolFailure(
+    "OutcomeUnknownError", None, "the call was told to stop, and whether it took effect is not known"
+)
+Result = TypeVar("Result")
+
+
+class Flight:
+    """A call in the air. The dispatcher looks at what it says of itself before it does anything to it."""
+
+    def __init__(self, call: ClaimedCall) -> None:
+        self.call = call
+        self.sent = False
+        """The request may have gone out."""
+        self.settling = False
+        """It has its outcome; nothing must interrupt it any more."""
+        self.told_to_stop = False
+        self.task: asyncio.Task[None] | None = None
+
+    def stop(self) -> None:
+        """End the wait for the server; the outcome is then unknown."""
+        if self.task is not None and not self.settling and not self.told_to_stop:
+            self.told_to_stop = True
+            self.task.cancel()
+
+    def drop(self) -> None:
+        """Somebody else has settled the call: forget it."""
+        if self.task is not None and not self.settling:
+            self.task.cancel()
+
+
+class CallMaker:
+    def __init__(self, *, store: PostgresEdge, toolsets: Toolsets, servers: Servers, values: Values) -> None:
+        self._store = store
+        self._toolsets = toolsets
+        self._servers = servers
+        self._values = values
+
+    async def serve(self, flight: Flight) -> None:
+        """Make the call and record its outcome, whatever it is."""
+        call = flight.call
+        outcome: Value | ToolFailure
+        try:
+            outcome = await self._make(flight)
+        except ToolFailed as error:
+            outcome = error.failure
+        except asyncio.CancelledError:
+            if not flight.told_to_stop:
+                raise
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            outcome = STOPPED
+        except Exception:
+            logger.exception("call %d of run %s could not be made", call.call, call.run)
+            outcome = failed(TOOL_FAILED, "Rewind could not make this call").failure
+        flight.settling = True
+        body = encode_body(completed(call.call, call.attempt, call.begun_at, outcome))
+        await _patiently(
+            lambda: self._store.append_event(
+                EventAppend(
+                    namespace=call.namespace,
+                    run=call.run,
+                    type=EntryType.TOOL_CALL_COMPLETED,
+                    body=body,
+                    guard=Guard.CALL,
+                    n=call.call,
+                    attempt=call.attempt,
+                )
+            )
+        )
+
+    async def _make(self, flight: Flight) -> Value:
+        """Errors: ToolFailed."""
+        call = flight.call
+        scheduled, _ = decode_body(EntryType.SCHEDULE_TOOL_CALL, call.body)
+        if not isinstance(scheduled, ScheduleToolCall):
+            raise TypeError("not a schedule_tool_call")
+        toolset = ToolsetRef(call.toolset, call.toolset_digest)
+        tools = await _patiently(lambda: self._toolsets.tools(call.organization, toolset))
+        tool = tools.get(call.tool)
+        if tool is None or tool.server is None:
+            raise failed("tool_removed", f"the toolset {call.toolset!r} has no tool {call.tool!r}")
+        args = orjson.loads(await _patiently(lambda: self._values.text(call.namespace, scheduled.args)))
+        if (problem := tool.input.problem(args)) is not None:
+            raise ToolFailed(invalid_arguments(problem))
+        if not isinstance(args, dict):
+            raise ToolFailed(invalid_arguments("the arguments of a tool are an object"))
+        endpoint = await self._endpoint(call, tool.server)
+        flight.sent = True
+        text = await self._ask(call, tool, endpoint, args, scheduled.policy.timeout_ms or TIMEOUT_MS)
+        return await _patiently(lambda: self._values.store(call.namespace, text))
+
+    async def _endpoint(self, call: ClaimedCall, server: str) -> Endpoint:
+        toolset = (call.toolset, call.toolset_digest)
+        try:
+            return await _patiently(
+                lambda: self._toolsets.servers.endpoint(call.organization, toolset, server, call.namespace)
+            )
+        except SecretMissing as error:
+            raise failed("unauthorized", str(error)) from None
+        except SealBroken as error:
+            logger.error("a server of toolset %s cannot be called: %s", call.toolset, error)
+            raise failed("unauthorized", "the server's secrets cannot be opened in this deployment") from None
+        except ToolsetInvalid as error:
+            raise failed("tool_removed", error.detail) from None
+
+    async def _ask(
+        self,
+        call: ClaimedCall,
+        tool: PinnedTool,
+        endpoint: Endpoint,
+        args: dict[str, object],
+        timeout_ms: int,
+    ) -> bytes:
+        """Send the call and read the answer: the canonical text of the result. Errors: ToolFailed."""
+        left_ms = timeout_ms if call.left_ms is None else min(call.left_ms, timeout_ms)
+        key = f"{call.run}/{call.call}"
+        try:
+            async with asyncio.timeout(max(0, left_ms) / 1000):
+                result = await self._servers.call_tool(
+                    endpoint, tool.original, args, key=key, timeout_s=max(0, left_ms) / 1000
+                )
+        except TimeoutError:
+            raise failed(
+                "timeout", f"the tool did not answer within {timeout_ms / 1000:g} s", retryable=True
+            ) from None
+        except (ServerFailed, ServerRefused) as error:
+            raise ToolFailed(failure_of(error, idempotent=tool.idempotent)) from None
+        except ValidationError:
+            raise failed("invalid_result", "the server's answer is no result of a tool") from None
+        value = value_of_result(result, tool.results, structured=tool.output is not None)
+        try:
+            text = canonical_text(value)
+        except CanonicalError as error:
+            raise failed("invalid_result", f"the result {error.path}: {error.message}") from None
+        if len(text) > VALUE_BYTES_MAX:
+            raise ToolFailed(too_large(len(text), "result"))
+        problem = None if tool.output is None else tool.output.problem(value)
+        if problem is not None:
+            raise ToolFailed(invalid_result(problem))
+        return text
+
+
+async def _patiently(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Do what is harmless to repeat until the database or the object store answers."""
+    pause_s = PAUSE_S
+    while True:
+        try:
+            return await work()
+        except Unavailable as error:
+            logger.warning("a call waits: %s", error)
+        await asyncio.sleep(pause_s)
+        pause_s = min(2 * pause_s, PAUSE_MAX_S)

@@ -1,0 +1,181 @@
+"""One session with an MCP server, in a task of its own.
+
+A session's client must live in one task: when its server dies, the library cancels that task's group. Calls
+are made from other tasks and fail alone. The only file that imports the client library.
+"""
+
+import asyncio
+import contextlib
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import httpx2
+import mcp_types as types
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
+from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Endpoint, ServerFailed, ServerRefused
+from app.dispatcher.mcp_http import ANSWER_BYTES_MAX, HttpFailure, McpTransport, Trouble
+
+OPEN_TIMEOUT_S = 20.0
+"""Connecting and agreeing on a protocol."""
+IDEMPOTENCY_META = "codes.rewind/idempotency-key"
+
+Answer = TypeVar("Answer")
+
+
+class Session:
+    """One connected client in its owner task."""
+
+    def __init__(self, endpoint: Endpoint, egress: Egress, mode: str) -> None:
+        self._endpoint = endpoint
+        self._egress = egress
+        self._mode = mode
+        self._leave = asyncio.Event()
+        self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(), name="mcp session")
+        self._client: Client | None = None
+
+    @property
+    def alive(self) -> bool:
+        return not self._owner.done() and not self._leave.is_set()
+
+    @property
+    def mode(self) -> str:
+        """What to ask for next time, so that no request is spent on finding it out."""
+        assert self._client is not None
+        spoken = self._client.protocol_version
+        return "legacy" if spoken in HANDSHAKE_PROTOCOL_VERSIONS else spoken
+
+    async def open(self) -> None:
+        """Errors: ServerFailed, ServerRefused."""
+        try:
+            self._client = await asyncio.wait_for(asyncio.shield(self._ready), OPEN_TIMEOUT_S)
+        except TimeoutError:
+            self._owner.cancel()
+            detail = f"the server did not answer within {OPEN_TIMEOUT_S:g} s"
+            raise ServerFailed(HttpFailure(Trouble.UNREACHABLE, detail)) from None
+        except BaseException:
+            self._owner.cancel()
+            raise
+
+    async def call_tool(
+        self, name: str, args: dict[str, Any], *, key: str, timeout_s: float
+    ) -> types.CallToolResult:
+        """Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError."""
+        request = types.CallToolRequest(
+            params=types.CallToolRequestParams(name=name, arguments=args, _meta={IDEMPOTENCY_META: key})
+        )
+        return await self._request(request, types.CallToolResult, timeout_s)
+
+    async def list_tools(
+        self, cursor: str | None, *, timeout_s: float
+    ) -> tuple[list[types.Tool], str | None]:
+        """One page, and where the next one begins."""
+        request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
+        page = await self._request(request, types.ListToolsResult, timeout_s)
+        return page.tools, page.next_cursor
+
+    async def _request(
+        self, request: types.Request[Any, Any], answer: type[Answer], timeout_s: float
+    ) -> Answer:
+        """Errors: ServerFailed, ServerRefused, TimeoutError."""
+        assert self._client is not None
+        sending = asyncio.ensure_future(
+            self._client.session.send_request(request, answer, request_read_timeout_seconds=timeout_s)  # type: ignore[type-var]
+        )
+        try:
+            await asyncio.wait({sending, self._owner}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                return _answered(sending)
+            if self._owner.done():
+                raise ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server ended"))
+            raise TimeoutError
+        finally:
+            if not sending.done():  # lets the client tell the server that nobody waits any more
+                sending.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await asyncio.wait_for(sending, CLOSE_TIMEOUT_S)
+
+    def close(self) -> None:
+        self._leave.set()
+
+    async def closed(self) -> None:
+        """Close, and wait until it is done, but not for long."""
+        self.close()
+        done, _ = await asyncio.wait({self._owner}, timeout=CLOSE_TIMEOUT_S)
+        if not done:
+            self._owner.cancel()
+            await asyncio.wait({self._owner}, timeout=CLOSE_TIMEOUT_S)
+
+    async def _own(self) -> None:
+        try:
+            async with (
+                httpx2.AsyncClient(
+                    transport=McpTransport(self._egress.transport()),
+                    headers=[*self._endpoint.headers, ("accept-encoding", "identity")],
+                    timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=None, write=WRITE_TIMEOUT_S),
+                    trust_env=False,
+                    follow_redirects=False,
+                ) as http,
+                Client(
+                    streamable_http_client(
+                        self._endpoint.url, http_client=http, max_sse_event_size=ANSWER_BYTES_MAX
+                    ),
+                    mode=self._mode,
+                    cache=None,
+                    read_timeout_seconds=OPEN_TIMEOUT_S,
+                    client_info=types.Implementation(name="rewind", version=version("rewind-server")),
+                ) as client,
+            ):
+                self._ready.set_result(client)
+                await self._leave.wait()
+        except asyncio.CancelledError:
+            self._fail(ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server was closed")))
+            raise
+        except BaseException as error:
+            self._fail(_failure(error))
+            if not isinstance(error, Exception):
+                raise
+
+    def _fail(self, error: Exception) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+            self._ready.exception()  # whoever opens gets it; nobody else need have looked
+
+
+def _answered(sending: "asyncio.Future[Answer]") -> Answer:
+    error = sending.exception()
+    if error is None:
+        return sending.result()
+    if isinstance(error, MCPError):
+        raise _failure(error) from None
+    raise error
+
+
+def _failure(error: BaseException) -> ServerFailed | ServerRefused:
+    """What an exception of the client library means."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if not isinstance(error, MCPError):
+        said = f"the server does not speak MCP: {type(error).__name__}"
+        return ServerFailed(HttpFailure(Trouble.GARBAGE, said))
+    known = HttpFailure.from_error(error.code, error.message, error.data)
+    if known is not None:
+        return ServerFailed(known)
+    if error.code == types.REQUEST_TIMEOUT and error.message.endswith("timed out"):
+        return ServerFailed(HttpFailure(Trouble.UNREACHABLE, "the server did not answer in time"))
+    if error.code == types.CONNECTION_CLOSED and "byte limit" in error.message:
+        return ServerFailed(HttpFailure(Trouble.TOO_LARGE, "the server's answer is too large"))
+    if error.code == types.CONNECTION_CLOSED and error.message.startswith(
+        ("SSE stream", "Connection closed")
+    ):
+        return ServerFailed(HttpFailure(Trouble.BROKEN, "the server's answer broke off"))
+    if error.code == types.PARSE_ERROR and error.message.startswith("Failed to parse"):
+        return ServerFailed(HttpFailure(Trouble.GARBAGE, "the server's answer is no JSON-RPC message"))
+    if error.code == types.INVALID_REQUEST and error.message.startswith("server answered a request with 202"):
+        return ServerFailed(HttpFailure(Trouble.GARBAGE, "the server accepted the request without an answer"))
+    return ServerRefused(error.code, error.message, error.data)

@@ -1,0 +1,142 @@
+"""Tools of MCP servers: from what a server lists to pinned tools. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
+from app.errors import join_path
+from app.toolsets.json_schema import SchemaError, check_schema
+from app.toolsets.names import group_problem, to_identifier
+from app.toolsets.schemas import McpBody, SecretRef
+from sandbox.journal.errors import FieldError
+from sandbox.journal.ids import Json
+from tenancy.secrets import NAME as SECRET_NAME
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+TIMEOUT_MS = 300_000
+"""Of a call to a server, unless the script gives its own."""
+TOOLS_MAX = 2_000
+DESCRIPTION_CHARS_MAX = 16_384
+NO_MEMBERS = frozenset({"then", "__proto__"})
+"""A group with such a member would be taken for a promise, or change what a group is."""
+
+
+def check_server(body: McpBody, path: str, errors: list[FieldError]) -> None:
+    """What can be said of a server before it is asked."""
+
+    def wrong(field: str, code: str, message: str) -> None:
+        errors.append(FieldError(f"{path}.{field}", code, f"{message}."))
+
+    if (problem := group_problem(body.name)) is not None:
+        wrong("name", "invalid_name", problem)
+    if (problem := url_problem(body.url)) is not None:
+        wrong("url", "invalid_url", problem)
+    seen: set[str] = set()
+    for name, value in body.headers.items():
+        given: Json = {"secret": value.secret} if isinstance(value, SecretRef) else value
+        problem = header_problem(name, given)
+        if name.lower() in seen or (name.lower() == "authorization" and body.auth is not None):
+            problem = "this header is given twice"
+        seen.add(name.lower())
+        if problem is not None:
+            wrong(f"headers.{name[:80]}", "invalid_header", problem)
+    for name in spec_of(body).secrets:
+        if SECRET_NAME.fullmatch(name) is None:
+            wrong("auth", "invalid_name", f"{name[:80]!r} cannot be the name of a secret")
+    if isinstance(body.approval, bool | None) or _is_names(body.approval):
+        return
+    wrong(
+        "approval", "invalid_value", "this is true, or a list of the tools whose calls wait for an approval"
+    )
+
+
+def spec_of(body: McpBody) -> ServerSpec:
+    headers: dict[str, Any] = {
+        name: {"secret": value.secret} if isinstance(value, SecretRef) else value
+        for name, value in body.headers.items()
+    }
+    return ServerSpec(body.url, None if body.auth is None else body.auth.secret, headers)
+
+
+def usable_tools(body: McpBody, listed: "Sequence[types.Tool]", warnings: list[str]) -> "list[types.Tool]":
+    """The listed tools that scripts can call, by name, so that a server's order makes no new version."""
+    found: dict[str, types.Tool] = {}
+    for tool in listed:
+        if not tool.name or len(tool.name) > 128 or to_identifier(tool.name) in NO_MEMBERS:
+            warnings.append(f"{body.name}: the tool {tool.name[:80]!r} is left out: scripts cannot call it.")
+        elif tool.name in found:
+            warnings.append(f"{body.name}: the tool {tool.name!r} is listed twice; the first is taken.")
+        else:
+            found[tool.name] = tool
+    return [found[name] for name in sorted(found)]
+
+
+def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str]) -> dict[str, Any]:
+    """`name` is what scripts call it, `server.tool`."""
+    hints = tool.annotations
+    shape = _named(body.results, body.name, tool.name, name)
+    pinned: dict[str, Any] = {
+        "name": name,
+        "original": tool.name,
+        "kind": "mcp",
+        "server": body.name,
+        "description": (tool.description or tool.title or "")[:DESCRIPTION_CHARS_MAX],
+        "input_schema": _schema(tool.input_schema, f"{name}: input_schema", warnings),
+        "approval": _gated(body, tool.name, name) or None,
+        "idempotent": hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
+        "timeout_ms": TIMEOUT_MS,
+        "retry": None,
+    }
+    if shape is not None:
+        pinned["results"] = shape
+    if shape == "text":
+        pinned["output_schema"] = {"type": "string"}
+    elif shape == "content":
+        pinned["output_schema"] = {"type": "array"}
+    elif tool.output_schema is not None:
+        pinned["output_schema"] = _schema(tool.output_schema, f"{name}: output_schema", warnings)
+    return pinned
+
+
+def check_named(body: McpBody, named: Iterable[tuple[str, str]], path: str, errors: list[FieldError]) -> None:
+    """What `approval` and `results` name must be there: a mistyped approval would let calls through."""
+    known = {alias for original, name in named for alias in _aliases(body.name, original, name)}
+    wanted = list(body.approval) if _is_names(body.approval) else []
+    for field, names in (("approval", wanted), ("results", list(body.results))):
+        for name in names:
+            if name not in known:
+                message = f"The server {body.name!r} has no tool {name[:80]!r}."
+                errors.append(FieldError(join_path(f"{path}.{field}", name[:80]), "unknown_tool", message))
+
+
+def _aliases(server: str, original: str, name: str) -> set[str]:
+    """How a toolset may name a tool of a server: as listed or as in scripts, with the server or without."""
+    return {original, f"{server}.{original}", name, name.partition(".")[2]}
+
+
+def _named(table: dict[str, Any], server: str, original: str, name: str) -> Any:
+    for alias in (name, f"{server}.{original}", original, name.partition(".")[2]):
+        if alias in table:
+            return table[alias]
+    return None
+
+
+def _gated(body: McpBody, original: str, name: str) -> bool:
+    if _is_names(body.approval):
+        return bool(_aliases(body.name, original, name) & set(body.approval))
+    return bool(body.approval)
+
+
+def _is_names(approval: Any) -> bool:
+    return isinstance(approval, list) and all(isinstance(name, str) for name in approval)
+
+
+def _schema(schema: Any, where: str, warnings: list[str]) -> Any:
+    """A server's schema is pinned as it is; one that cannot be used is said and checks nothing."""
+    try:
+        warnings += [f"{where}: {warning}" for warning in check_schema(schema)]
+    except SchemaError as error:
+        warnings.append(f"{where}: Values are not checked against this schema: {error.message}")
+    return schema

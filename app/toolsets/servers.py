@@ -1,0 +1,127 @@
+"""The servers of toolsets: asked for their tools when a toolset is pinned, found again when a call is made."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import orjson
+from pydantic import ValidationError
+
+from app.dispatcher.endpoints import SecretMissing, ServerSpec
+from app.dispatcher.mcp import Endpoint, ServerFailed, ServerRefused, Servers
+from app.errors import ToolsetInvalid
+from app.toolsets.definition import Definition, refuse
+from app.toolsets.mcp_tools import spec_of
+from app.toolsets.repository import ToolsetRepository
+from app.toolsets.schemas import McpBody, ToolsetBody
+from sandbox.journal.errors import FieldError
+from sandbox.journal.ids import Digest, NamespaceId, OrganizationId
+from tenancy.principals import Principal
+from tenancy.secrets import SecretBox, Secrets
+from tenancy.service import Tenancy
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+CACHE_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetServers:
+    """`fallback`: the organization's secrets are used where a namespace has none of that name."""
+
+    specs: dict[str, ServerSpec]
+    fallback: bool
+
+
+class ToolServers:
+    def __init__(
+        self,
+        *,
+        repository: ToolsetRepository,
+        servers: Servers,
+        secrets: Secrets,
+        tenancy: Tenancy,
+        box: SecretBox,
+    ) -> None:
+        self._repository = repository
+        self._servers = servers
+        self._secrets = secrets
+        self._tenancy = tenancy
+        self._box = box
+        self._known: dict[tuple[OrganizationId, str, str], ToolsetServers] = {}
+
+    async def list_tools(self, principal: Principal, body: ToolsetBody) -> "list[list[types.Tool]]":
+        """What each server of the toolset lists. ToolsetInvalid names every server that does not answer."""
+        asked = await asyncio.gather(
+            *(self._list(principal, server, fallback=body.secrets != "namespace") for server in body.mcp)
+        )
+        errors = [
+            FieldError(f"mcp[{index}]", "server_failed", f"The server {server.name!r}: {answer}.")
+            for index, (server, answer) in enumerate(zip(body.mcp, asked, strict=True))
+            if isinstance(answer, str)
+        ]
+        refuse(errors)
+        return [answer for answer in asked if not isinstance(answer, str)]
+
+    async def _list(self, principal: Principal, body: McpBody, *, fallback: bool) -> "list[types.Tool] | str":
+        """The tools, or what went wrong."""
+        namespace = None
+        if body.pin_as is not None:
+            namespace = (await self._tenancy.namespace(principal, body.pin_as)).id
+        spec = spec_of(body)
+        if namespace is None and not fallback and spec.secrets:
+            return "its secrets are those of namespaces: say in `pin_as` whose are used to list its tools"
+        values = await self._secrets.resolve(
+            principal.organization, namespace, spec.secrets, fallback=fallback
+        )
+        try:
+            return await self._servers.list_tools(spec.endpoint(values))
+        except SecretMissing as error:
+            return str(error)
+        except (ServerFailed, ServerRefused) as error:
+            return str(error)
+        except TimeoutError:
+            return "it did not list its tools in time"
+        except ValidationError:
+            return "its list of tools is not what MCP says"
+
+    def seal(
+        self, organization: OrganizationId, name: str, digest: Digest, servers: Definition
+    ) -> bytes | None:
+        if not servers:
+            return None
+        return self._box.seal(orjson.dumps(servers), _place(organization, name, digest))
+
+    async def endpoint(
+        self, organization: OrganizationId, toolset: tuple[str, Digest], server: str, namespace: NamespaceId
+    ) -> Endpoint:
+        """Where a call goes, with the secrets of its run's namespace.
+
+        Errors: SecretMissing, SealBroken, Unavailable; ToolsetInvalid when the version has no such server.
+        """
+        known = await self._load(organization, *toolset)
+        spec = known.specs.get(server)
+        if spec is None:
+            raise ToolsetInvalid(f"The toolset {toolset[0]!r} has no server {server!r}.")
+        values = await self._secrets.resolve(organization, namespace, spec.secrets, fallback=known.fallback)
+        return spec.endpoint(values)
+
+    async def _load(self, organization: OrganizationId, name: str, digest: Digest) -> ToolsetServers:
+        key = (organization, name, digest)
+        known = self._known.get(key)
+        if known is None:
+            sealed = await self._repository.find_servers(organization, name, digest)
+            if sealed is None:
+                return ToolsetServers({}, fallback=True)
+            stored = orjson.loads(self._box.open(sealed, _place(organization, name, digest)))
+            specs = {server: ServerSpec.from_json(spec) for server, spec in stored["mcp"].items()}
+            known = ToolsetServers(specs, stored["fallback"])
+            if len(self._known) >= CACHE_MAX:
+                self._known.clear()
+            self._known[key] = known
+        return known
+
+
+def _place(organization: OrganizationId, name: str, digest: str) -> str:
+    return f"servers/{organization}/{name}/{digest}"
