@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from app.durations import DurationMs
 from app.responses import time_ms
@@ -16,8 +16,10 @@ START_AT_MAX = TimeMs(253_370_764_800_000)
 """The year 9999: a later time has no ISO form."""
 
 
-def _start_at(value: int | str) -> TimeMs:
+def _start_at(value: object) -> TimeMs:
     try:
+        if type(value) not in {int, str}:
+            raise ValueError(value)
         at = time_ms(str(value))
     except (ValueError, OverflowError):
         raise ValueError("A time is ISO 8601 with its zone, or ms since 1970.") from None
@@ -26,7 +28,7 @@ def _start_at(value: int | str) -> TimeMs:
     return at
 
 
-StartAt = Annotated[int | str, AfterValidator(_start_at)]
+StartAt = Annotated[Any, AfterValidator(_start_at), WithJsonSchema({"type": ["string", "integer"]})]
 
 
 class StartRunBody(Body):

@@ -60,7 +60,7 @@ async def start(api: Api, content: bytes | str, **headers: str) -> httpx2.Respon
         (b"{}", "invalid_request", "script"),
         (b'{"script": "x", "workflow": "y"}', "invalid_request", "script"),
         (b'{"script": "x\\u0000", "input": 1}', "invalid_request", "script"),
-        (b'{"script": "x", "start_at": "2026-01-01T00:00:00Z"}', "invalid_request", "start_at"),
+        (b'{"script": "x", "start_at": "soon"}', "invalid_request", "start_at"),
         (b'{"script": "x", "input": {"a": ["\\ud800"]}}', "invalid_request", "input.a[0]"),
         (b'{"script": "x", "input": {"\\udc00": 1}}', "invalid_request", None),
         (b'{"script": "\\ud83d"}', "invalid_request", "script"),
