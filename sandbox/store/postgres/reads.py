@@ -73,7 +73,7 @@ class Reads:
         where("f.status = ?", status)
         where("f.script = ?", script)
         where("f.workflow = ?", workflow)
-        where("(f.toolset = ? or f.toolset_digest = ?)", toolset)
+        where("(f.toolset = ? or f.toolset || '@' || f.toolset_digest = ?)", toolset)
         where("f.parent ->> 'run' = ?::text", parent)
         where("f.started_at >= ?", from_ms)
         where("f.started_at < ?", to_ms)

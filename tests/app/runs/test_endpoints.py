@@ -254,6 +254,8 @@ async def test_filters_are_combined(api: Api) -> None:
     assert await ids("&status=active&label.team=ops") == [one["id"]]
     assert await ids(f"&script={two['script']}") == [two["id"]]
     assert await ids("&toolset=support") == [one["id"]]
+    assert await ids(f"&toolset={one['toolset']}") == [one["id"]]
+    assert await ids(f"&toolset=support@sha256:{'0' * 64}") == []
     assert await ids("&workflow=onboard") == []
     assert await ids(f"&parent={one['id']}") == []
     assert await ids("&from=2000-01-01T00:00:00Z&to=2001-01-01T00:00:00%2B01:00") == []
