@@ -27,17 +27,16 @@ class Tasks:
 
         The lease is durable before this returns: the call has begun.
         """
-        async with acquired(self.pool) as connection:
-            rows = await connection.fetch(
-                "select * from claim_tasks($1, $2, $3, $4, $5, $6, $7)",
-                wanted.organization,
-                wanted.namespace,
-                wanted.toolset,
-                None if wanted.tools is None else list(wanted.tools),
-                claim_id,
-                limit,
-                lease_ms,
-            )
+        rows = await self._rows(
+            "select * from claim_tasks($1, $2, $3, $4, $5, $6, $7)",
+            wanted.organization,
+            wanted.namespace,
+            wanted.toolset,
+            None if wanted.tools is None else list(wanted.tools),
+            claim_id,
+            limit,
+            lease_ms,
+        )
         return [
             Task(
                 namespace=NamespaceId(str(row["namespace_id"])),
@@ -98,12 +97,13 @@ class Tasks:
 
     async def _each(self, sql: str, tasks: Sequence[TaskKey], last: Any) -> list[Any]:
         columns = [list(column) for column in zip(*tasks, strict=True)]
-        if not columns:
-            return []
+        return await self._rows(sql, *columns, last) if columns else []
+
+    async def _rows(self, sql: str, *values: Any) -> list[Any]:
         for attempt in range(1, RETRIES_MAX + 1):
             try:
                 async with acquired(self.pool) as connection:
-                    rows: list[Any] = await connection.fetch(sql, *columns, last)
+                    rows: list[Any] = await connection.fetch(sql, *values)
                     return rows
             except RETRIED:  # met a batch of completions of the same tasks, in another order
                 if attempt == RETRIES_MAX:
