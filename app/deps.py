@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from app.health import Health
     from app.runs.live import LiveJournals
     from app.runs.service import Runs
+    from app.scheduler.seals import Sealer
     from app.signals.service import Signals
     from app.tasks.service import Tasks
     from app.toolsets.service import Toolsets
@@ -30,6 +31,7 @@ class Services:
     toolsets: "Toolsets"
     runs: "Runs"
     live: "LiveJournals"
+    sealer: "Sealer"
     signals: "Signals"
     tasks: "Tasks"
     call_maker: "CallMaker"

@@ -28,6 +28,7 @@ from app.runs.events import router as events_router
 from app.runs.live import LiveJournals
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
+from app.scheduler.seals import Sealer
 from app.scripts.service import Scripts
 from app.secrets.endpoints import router as secrets_router
 from app.signals.repository import SignalRepository
@@ -48,6 +49,7 @@ from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.store.wakeups import Wakeups
 from tenancy.repository import SecretRepository, TenancyRepository
 from tenancy.secrets import SecretBox, Secrets
@@ -89,7 +91,7 @@ def build_services(
         pinned,
         ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
     )
-    values = Values(blobs)
+    values = Values(RecordedBlobs(pool, blobs))
     runs = RunRepository(pool)
     tasks = TaskRepository(pool)
     leases = Leases(store, tasks, toolsets)
@@ -108,6 +110,7 @@ def build_services(
             epoch=epoch,
             stop=stop,
         ),
+        sealer=Sealer(store),
         live=LiveJournals(store, runs, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=Tasks(

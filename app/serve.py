@@ -13,6 +13,7 @@ from app.dispatcher.egress import Egress
 from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
 from app.main import build_services, create_app
+from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
 from app.tasks.claims import Claims
 from sandbox.epochs.registry import CURRENT
@@ -82,12 +83,16 @@ async def run(settings: Settings) -> None:
     sweeper = asyncio.create_task(_sweep(services.tasks.claims, stop), name="sweeper")
     dispatcher = Dispatcher(store=store, maker=services.call_maker, servers=servers, hints=hints)
     dispatching = asyncio.create_task(dispatcher.run(stop), name="dispatcher")
+    collector = asyncio.create_task(run_collector(store.pool, blobs, stop), name="collector")
+    sealer = asyncio.create_task(services.sealer.run(stop), name="sealer")
     try:
         logger.info("serving on port %d", listener.getsockname()[1])
         await server.serve(sockets=[listener])
     finally:
         stop.set()
-        await asyncio.gather(dispatching, scheduler, sweeper, leaving, return_exceptions=True)
+        await asyncio.gather(
+            dispatching, scheduler, collector, sealer, sweeper, leaving, return_exceptions=True
+        )
         egress.close()
         hints.close()
         blobs.close()

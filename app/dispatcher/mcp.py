@@ -22,6 +22,8 @@ LIST_TIMEOUT_S = 30.0
 IDLE_S = 120.0
 SESSIONS_MAX = 1_000
 PAGES_MAX = 50
+OPENINGS_MAX = 3
+"""Of one call, when the server ends its sessions as soon as they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Servers:
         self._sessions: OrderedDict[Endpoint, asyncio.Task[Session]] = OrderedDict()
         self._modes: dict[str, str] = {}
         self._used_at: dict[Endpoint, float] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._open_sessions: set[Session] = set()
 
     async def call_tool(
         self, endpoint: Endpoint, name: str, args: dict[str, Any], *, key: str, timeout_s: float
@@ -75,15 +77,16 @@ class Servers:
         Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError for what is no tool result.
         """
         ends = time.monotonic() + timeout_s
-        session = await self._session(endpoint)
-        try:
-            return await session.call_tool(name, args, key=key, timeout_s=timeout_s)
-        except ServerFailed as error:
-            if not error.failure.stale_session:
-                raise
-        self._drop(endpoint, session)
-        session = await self._session(endpoint)
-        return await session.call_tool(name, args, key=key, timeout_s=max(0.0, ends - time.monotonic()))
+        for last in (False, True):
+            session = await self._session(endpoint)
+            left_s = max(0.0, ends - time.monotonic())
+            try:
+                return await session.call_tool(name, args, key=key, timeout_s=left_s)
+            except ServerFailed as error:
+                if last or not error.failure.stale_session:
+                    raise
+            self._drop(endpoint, session)
+        raise AssertionError("unreachable: the last attempt returns or raises")
 
     async def list_tools(self, endpoint: Endpoint) -> "list[types.Tool]":
         """Every tool of the server, asked through a session of its own.
@@ -106,30 +109,35 @@ class Servers:
         raise ServerFailed(HttpFailure(Trouble.GARBAGE, f"the list of tools has more than {PAGES_MAX} pages"))
 
     def tidy(self) -> None:
-        """Close what has not been used for a while."""
+        """Let go of what has not been asked for a while."""
         idle_since = time.monotonic() - IDLE_S
         for endpoint in [known for known, at in self._used_at.items() if at < idle_since]:
-            self._close(endpoint)
+            self._retire(endpoint)
 
     async def close(self) -> None:
-        for endpoint in list(self._sessions):
-            self._close(endpoint)
-        if self._closing:
-            await asyncio.wait(self._closing, timeout=2 * CLOSE_TIMEOUT_S)
+        """Close every session, also those that are still waited for."""
+        for opening in self._sessions.values():
+            opening.cancel()
+        self._sessions.clear()
+        await asyncio.gather(*(session.closed() for session in list(self._open_sessions)))
 
     async def _session(self, endpoint: Endpoint) -> "Session":
         """The session, opened now if need be; callers at the same time wait for the same opening."""
-        self._used_at[endpoint] = time.monotonic()
-        opening = self._sessions.get(endpoint)
-        if opening is not None and opening.done() and not _usable(opening):
-            opening = None
-        if opening is None:
-            while len(self._sessions) >= SESSIONS_MAX:
-                self._close(next(iter(self._sessions)))
-            opening = asyncio.create_task(self._open(endpoint), name="mcp opening")
-            self._sessions[endpoint] = opening
-        self._sessions.move_to_end(endpoint)
-        return await asyncio.shield(opening)
+        for _ in range(OPENINGS_MAX):
+            self._used_at[endpoint] = time.monotonic()
+            opening = self._sessions.get(endpoint)
+            if opening is not None and opening.done() and not _usable(opening):
+                opening = None
+            if opening is None:
+                while len(self._sessions) >= SESSIONS_MAX:
+                    self._retire(next(iter(self._sessions)))
+                opening = asyncio.create_task(self._open(endpoint), name="mcp opening")
+                self._sessions[endpoint] = opening
+            self._sessions.move_to_end(endpoint)
+            session = await asyncio.shield(opening)
+            if session.alive:
+                return session
+        raise ServerFailed(HttpFailure(Trouble.UNREACHABLE, "the server ends its sessions at once"))
 
     async def _open(self, endpoint: Endpoint) -> "Session":
         mode = self._modes.get(endpoint.url, "auto")
@@ -139,6 +147,10 @@ class Servers:
         except (ServerFailed, ServerRefused):
             self._modes.pop(endpoint.url, None)  # it may speak another version by now
             raise
+        finally:
+            if session.running:
+                self._open_sessions.add(session)
+                session.on_end(self._open_sessions.discard)
         if len(self._modes) >= SESSIONS_MAX:
             self._modes.clear()
         self._modes[endpoint.url] = session.mode
@@ -153,26 +165,23 @@ class Servers:
         return made
 
     def _drop(self, endpoint: Endpoint, session: "Session") -> None:
-        """Forget a session that is of no use, unless another call has replaced it already."""
+        """Let go of a session that is of no use, unless another call has replaced it already."""
         known = self._sessions.get(endpoint)
         if known is not None and known.done() and _usable(known) and known.result() is session:
-            self._close(endpoint)
+            self._retire(endpoint)
 
-    def _close(self, endpoint: Endpoint) -> None:
-        opening = self._sessions.pop(endpoint)
+    def _retire(self, endpoint: Endpoint) -> None:
+        """Forget the session; it ends when the calls that it still has have come back."""
+        opening = self._sessions.pop(endpoint, None)
         self._used_at.pop(endpoint, None)
-        closing = asyncio.create_task(_close(opening), name="mcp closing")
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
+        if opening is not None:
+            opening.add_done_callback(_retire)
 
 
 def _usable(opening: "asyncio.Task[Session]") -> bool:
     return not opening.cancelled() and opening.exception() is None and opening.result().alive
 
 
-async def _close(opening: "asyncio.Task[Session]") -> None:
-    try:
-        session = await opening
-    except (ServerFailed, ServerRefused):
-        return
-    await session.closed()
+def _retire(opening: "asyncio.Task[Session]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().retire()

@@ -17,6 +17,8 @@ from app.dispatcher.egress import EgressRefused, LimitedStream, ResponseTooLarge
 
 ANSWER_BYTES_MAX = 40 * 1024 * 1024
 """Of one answer on the wire: a result of 16 MiB, escaped."""
+STREAM_BYTES_MAX = 4 * ANSWER_BYTES_MAX
+"""Of an answer that comes as a stream of events, each of which has ANSWER_BYTES_MAX."""
 ERROR_BYTES_MAX = 64 * 1024
 EXCERPT_CHARS = 300
 CODE = -32099
@@ -124,7 +126,7 @@ def _limited(response: httpx2.Response) -> httpx2.Response:
     stream = response.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     return httpx2.Response(
-        response.status_code, headers=response.headers, stream=LimitedStream(stream, ANSWER_BYTES_MAX)
+        response.status_code, headers=response.headers, stream=LimitedStream(stream, STREAM_BYTES_MAX)
     )
 
 

@@ -6,6 +6,7 @@ are made from other tasks and fail alone. The only file that imports the client 
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -38,10 +39,20 @@ class Session:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name="mcp session")
         self._client: Client | None = None
+        self._requests = 0
+        self._retired = False
 
     @property
     def alive(self) -> bool:
-        return not self._owner.done() and not self._leave.is_set()
+        """Whether it may be given another request."""
+        return not self._owner.done() and not self._retired
+
+    @property
+    def running(self) -> bool:
+        return not self._owner.done()
+
+    def on_end(self, done: "Callable[[Session], None]") -> None:
+        self._owner.add_done_callback(lambda _: done(self))
 
     @property
     def mode(self) -> str:
@@ -84,6 +95,7 @@ class Session:
     ) -> Answer:
         """Errors: ServerFailed, ServerRefused, TimeoutError."""
         assert self._client is not None
+        self._requests += 1
         sending = asyncio.ensure_future(
             self._client.session.send_request(request, answer, request_read_timeout_seconds=timeout_s)  # type: ignore[type-var]
         )
@@ -95,17 +107,24 @@ class Session:
                 raise ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server ended"))
             raise TimeoutError
         finally:
+            self._requests -= 1
+            if self._retired and not self._requests:
+                self._leave.set()
             if not sending.done():  # lets the client tell the server that nobody waits any more
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     await asyncio.wait_for(sending, CLOSE_TIMEOUT_S)
 
-    def close(self) -> None:
-        self._leave.set()
+    def retire(self) -> None:
+        """Close as soon as no request is under way."""
+        self._retired = True
+        if not self._requests:
+            self._leave.set()
 
     async def closed(self) -> None:
-        """Close, and wait until it is done, but not for long."""
-        self.close()
+        """Close now, and wait until it is done, but not for long."""
+        self._retired = True
+        self._leave.set()
         done, _ = await asyncio.wait({self._owner}, timeout=CLOSE_TIMEOUT_S)
         if not done:
             self._owner.cancel()

@@ -22,7 +22,7 @@ from app.errors import (
 )
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
-from app.responses import json_response, time_ms
+from app.responses import iso, json_response, time_ms
 from app.routing import needs, strict_router
 from app.runs.schemas import (
     WAIT_MS_MAX,
@@ -31,6 +31,7 @@ from app.runs.schemas import (
     OutputView,
     RunPage,
     RunView,
+    SealView,
     SignalBody,
     SignalView,
     StartRunBody,
@@ -162,6 +163,36 @@ async def get_output(
     within = await services.tenancy.namespace(caller, namespace)
     record = await services.runs.find(caller, within, run)
     return json_response(await services.runs.output(record, offset, limit))
+
+
+@router.get("/{run}/values/{sha256}", responses={200: {"content": {"application/json": {"schema": {}}}}})
+@needs(Scope.RUNS_READ)
+async def get_value(
+    run: str, sha256: str, caller: Caller, services: Edge, namespace: NamespaceName = None
+) -> Response:
+    """A value that the run's journal names by its digest: its canonical JSON text, whole."""
+    within = await services.tenancy.namespace(caller, namespace)
+    record = await services.runs.find(caller, within, run)
+    return Response(await services.runs.value(record, sha256), media_type="application/json")
+
+
+@router.get("/{run}/seal", responses={200: {"model": SealView}})
+@needs(Scope.RUNS_READ, refusals=(RunActive,))
+async def get_seal(run: str, caller: Caller, services: Edge, namespace: NamespaceName = None) -> Response:
+    """The digest of the whole journal of a run that has ended, and its place in the namespace's chain of seals."""
+    within = await services.tenancy.namespace(caller, namespace)
+    record = await services.runs.find(caller, within, run)
+    if record.end_seq is None:
+        raise RunActive("The run has not ended: its journal is sealed after its end.")
+    seal = await services.sealer.seal(record.namespace, record.run, record.end_seq + 1)
+    return json_response(
+        {
+            "root": seal.root,
+            "entries": seal.entries,
+            "sealed_at": iso(seal.sealed_at),
+            "previous": seal.previous,
+        }
+    )
 
 
 @router.get("/{run}/journal", responses={200: {"model": EntryPage}})

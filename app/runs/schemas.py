@@ -150,6 +150,17 @@ class OutputView(Answer):
     next: int | None
 
 
+class SealView(Answer):
+    root: str = Field(
+        description="SHA-256 of `rewind/1`, the run's id and the digest of each entry, by lines."
+    )
+    entries: int
+    sealed_at: str
+    previous: str | None = Field(
+        description="The link before this one in the chain of the namespace's seals."
+    )
+
+
 class EntryPage(Answer):
     data: list[dict[str, Any]]
     next: int | None

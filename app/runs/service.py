@@ -1,6 +1,7 @@
 """Starting runs, waiting for them, reading them, cancelling them."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,9 +17,10 @@ from app.scripts.service import Scripts
 from app.toolsets.service import REFERENCE, Toolsets
 from app.values import Values
 from sandbox.journal.codec import encode_body, value_in
-from sandbox.journal.entries import CancelRequested, EntryType, Limits, RunStarted
-from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq, TimeMs
+from sandbox.journal.entries import CancelRequested, EntryType, Limits, RunStarted, Value
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq, Sha256, TimeMs
 from sandbox.store.interface import (
+    FROM_START,
     EventAppend,
     EventOutcome,
     Guard,
@@ -29,6 +31,7 @@ from sandbox.store.interface import (
     StoredEntry,
 )
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.values import VALUE_TYPES, is_named
 from sandbox.store.wakeups import Wakeups
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id, parse_id
@@ -38,6 +41,8 @@ ROUTE = "POST /v1/runs"
 FRESH_S = 0.02
 """How old the time of a start may be when its run is recorded."""
 TTL_MS_MAX = 30 * 86_400_000
+ENTRIES_AT_ONCE = 200
+SHA256 = re.compile(r"[0-9a-f]{64}")
 TEXTS_AT_ONCE = 8
 """Big values fetched at the same time for one page of runs."""
 
@@ -256,6 +261,33 @@ class Runs:
             "total": len(text),
             "next": stop if stop < len(text) else None,
         }
+
+    async def value(self, record: RunRecord, sha256: str) -> bytes:
+        """The canonical text of a value that this run's journal names.
+
+        Errors: NotFound when it names no such value, or names it redacted; Unavailable.
+        """
+        if SHA256.fullmatch(sha256) is not None:
+            wanted = Sha256(sha256)
+            if await is_named(self.store.pool, record.namespace, wanted, record.run):
+                return await self.values.text(record.namespace, Value(wanted, 0, None))
+            found = await self._inline(record, wanted)
+            if found is not None:
+                return found
+        raise NotFound(f"The run's journal names no value {sha256[:80]!r}.")
+
+    async def _inline(self, record: RunRecord, wanted: Sha256) -> bytes | None:
+        """A value that stands in an entry: the journal is its only index."""
+        after, needle = FROM_START, wanted.encode()
+        while entries := await self.store.read_entries(
+            record.namespace, record.run, after=after, limit=ENTRIES_AT_ONCE
+        ):
+            for entry in entries:
+                value = value_in(entry.body) if entry.type in VALUE_TYPES and needle in entry.body else None
+                if value is not None and value.sha256 == wanted and value.text is not None:
+                    return value.text
+            after = entries[-1].seq
+        return None
 
     # -- Acting
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -47,15 +48,24 @@ async def run_scheduler(store: DueStore, stop: asyncio.Event) -> None:
 async def fire_due(store: DueStore) -> bool:
     """Settle what is due now. True: there may be more, look again at once.
 
-    Timers of one run fire in (fire_at, timer) order: rows come in that order and appends of one run keep it.
+    Timers of one run fire in (fire_at, timer) order: one after the other, and none after one that failed.
     """
     late = await store.expire_leases(BATCH)
     due = await store.read_due(BATCH)
     held = [(row.namespace, row.run) for row in due if row.kind is PendingKind.START]
     if held:
         await store.begin_runs(held)
-    events = [lost_lease_event(row) for row in late]
-    events += [due_event(row) for row in due if row.kind is not PendingKind.START]
-    if events:
-        await asyncio.gather(*(store.append_event(event) for event in events))
+    by_run: dict[RunId, list[EventAppend]] = defaultdict(list)
+    for row in late:
+        by_run[row.run].append(lost_lease_event(row))
+    for row in due:
+        if row.kind is not PendingKind.START:
+            by_run[row.run].append(due_event(row))
+    if by_run:
+        await asyncio.gather(*(_append_in_order(store, events) for events in by_run.values()))
     return len(due) == BATCH or len(late) == BATCH
+
+
+async def _append_in_order(store: DueStore, events: Sequence[EventAppend]) -> None:
+    for event in events:
+        await store.append_event(event)
