@@ -276,7 +276,7 @@ begin
   end loop;
 end $$;
 
-CREATE FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, epoch smallint, owner_epoch integer, commands integer, delivered integer, next_seq integer)
+CREATE FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[] DEFAULT '{}'::uuid[], p_busy integer[] DEFAULT '{}'::integer[], p_share integer DEFAULT 2147483647) RETURNS TABLE(namespace_id uuid, run_id uuid, epoch smallint, owner_epoch integer, commands integer, delivered integer, next_seq integer)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -291,11 +291,13 @@ begin
             order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
   ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
   ranked as (
-    select q.namespace_id, q.run_id, row_number() over (partition by q.namespace_id order by q.run_id) as rank
-    from found_spaces s cross join lateral (
+    select q.namespace_id, q.run_id,
+      coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank
+    from found_spaces s left join unnest(p_busy_ns, p_busy) b (ns, busy) on b.ns = s.namespace_id
+    cross join lateral (
       select r.namespace_id, r.run_id from runs r
       where r.ready and r.namespace_id = s.namespace_id and r.epoch = any (p_epochs)
-      order by r.run_id limit p_limit) q
+      order by r.run_id limit greatest(0, least(p_limit, p_share - coalesce(b.busy, 0)))) q
   ), picked as (
     select r.namespace_id, r.run_id from runs r
     where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k order by k.rank limit p_limit)
@@ -984,10 +986,10 @@ GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_api;
-GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_worker;
-GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_api;

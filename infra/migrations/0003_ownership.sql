@@ -2,7 +2,9 @@
 
 -- Round-robin over namespaces: each gets an equal share of the claim, found by skipping from one
 -- namespace to the next along the index, so that one tenant's burst is not even read.
-create function claim_runs(p_worker bigint, p_epochs smallint[], p_limit int)
+-- p_busy says how many runs of which namespace the worker has at work; none gets more than p_share of them.
+create function claim_runs(p_worker bigint, p_epochs smallint[], p_limit int, p_busy_ns uuid[] default '{}',
+  p_busy int[] default '{}', p_share int default 2147483647)
 returns table (namespace_id uuid, run_id uuid, epoch smallint, owner_epoch int, commands int, delivered int, next_seq int)
 language plpgsql as $$
 #variable_conflict use_column
@@ -17,11 +19,13 @@ begin
             order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
   ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
   ranked as (
-    select q.namespace_id, q.run_id, row_number() over (partition by q.namespace_id order by q.run_id) as rank
-    from found_spaces s cross join lateral (
+    select q.namespace_id, q.run_id,
+      coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank
+    from found_spaces s left join unnest(p_busy_ns, p_busy) b (ns, busy) on b.ns = s.namespace_id
+    cross join lateral (
       select r.namespace_id, r.run_id from runs r
       where r.ready and r.namespace_id = s.namespace_id and r.epoch = any (p_epochs)
-      order by r.run_id limit p_limit) q
+      order by r.run_id limit greatest(0, least(p_limit, p_share - coalesce(b.busy, 0)))) q
   ), picked as (
     select r.namespace_id, r.run_id from runs r
     where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k order by k.rank limit p_limit)

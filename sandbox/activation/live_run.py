@@ -180,6 +180,7 @@ class LiveRun:
                 ),
                 cpu_ms_per_event=started.limits.cpu_ms_per_event,
                 heap_bytes=started.limits.heap_bytes,
+                tenant=self.namespace,
             )
         )
         await self._replay(entries)

@@ -24,6 +24,8 @@ class RunSetup:
     tools: tuple[ToolName, ...]
     cpu_ms_per_event: int
     heap_bytes: int
+    tenant: str = ""
+    """Whose run it is (not by name: names repeat): tenants take turns in a child."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,11 @@ class IsolateInChild:
         self._busy = True
         try:
             answer = await self._child.ask_watched(
-                request, budget_us=budget_us, heap_bytes=self._setup.heap_bytes, events=events
+                request,
+                tenant=self._setup.tenant,
+                budget_us=budget_us,
+                heap_bytes=self._setup.heap_bytes,
+                events=events,
             )
         except (LimitExceeded, ChildDied, SandboxFault):
             self._forget()
@@ -143,6 +147,7 @@ class ChildPool:
         try:
             await child.ask_watched(
                 Frame(header, script + _setup_json(setup)),
+                tenant=setup.tenant,
                 budget_us=OPEN_BUDGET_US,
                 heap_bytes=setup.heap_bytes,
             )
@@ -151,7 +156,7 @@ class ChildPool:
             raise
         return handle
 
-    async def strip(self, source: str, epoch: int) -> Compiled | list[Diagnostic]:
+    async def strip(self, source: str, epoch: int, *, tenant: str = "") -> Compiled | list[Diagnostic]:
         """Blank the types of a script, in a process of its own that is replaced on any trouble.
 
         Errors: ChildDied when the compiler gave no answer; the script may be too complex.
@@ -160,7 +165,7 @@ class ChildPool:
         request = Frame({"op": "strip"}, source.encode(errors="surrogatepass"))
         try:
             async with asyncio.timeout(STRIP_TIMEOUT_S):
-                answer = await compiler.ask(request)
+                answer = await compiler.ask(request, tenant=tenant)
         except TimeoutError:
             raise ChildDied("the compiler gave no answer in time") from None
         result = orjson.loads(answer.body)
@@ -177,7 +182,7 @@ class ChildPool:
             while len(alive) < self._size:
                 alive.append(await self._start(epoch))
             self._children[epoch] = alive
-        return min(alive, key=lambda child: (child.lock.locked(), len(child.isolates)))
+        return min(alive, key=lambda child: (child.turns.taken, len(child.isolates)))
 
     async def _compiler(self, epoch: int) -> ChildProcess:
         async with self._starting:

@@ -1,6 +1,6 @@
 """The parent's side of one sandbox process: start it, ask it, watch it, kill it.
 
-One request at a time. While a delivery runs, the parent reads the child's CPU clock and its resident memory:
+One request at a time, the tenants in turn. While a delivery runs, the parent reads the child's CPU clock and its resident memory:
 some scripts cannot be interrupted from inside. Whatever happens, exactly one run is to blame: the one inside.
 """
 
@@ -23,6 +23,7 @@ import orjson
 from sandbox.isolate.api import ChildDied, IsolateLost, LimitExceeded, SandboxFault
 from sandbox.isolate.confine import LAYERS, ON
 from sandbox.isolate.frames import Frame, FrameError, read_frame
+from sandbox.isolate.turns import Turns
 from sandbox.isolate.vitals import ResidentMemory, Vitals, process_cpu_ns
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,7 @@ class ChildProcess:
     isolates: OrderedDict[int, Droppable] = field(default_factory=OrderedDict)
     """Those in it by number, the one that was idle longest first."""
     dead: bool = False
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    turns: Turns = field(default_factory=Turns)
     _flight: _Flight | None = None
     _stderr: bytes = b""
 
@@ -82,16 +83,22 @@ class ChildProcess:
     def pid(self) -> int:
         return self.process.pid
 
-    async def ask(self, request: Frame) -> Frame:
+    async def ask(self, request: Frame, *, tenant: str = "") -> Frame:
         """Send and wait for the answer, unwatched."""
-        async with self.lock:
+        async with self.turns.turn(tenant):
             return await self._exchange(request)
 
     async def ask_watched(
-        self, request: Frame, *, budget_us: int, heap_bytes: int, events: Sequence[bytes] = ()
+        self,
+        request: Frame,
+        *,
+        tenant: str,
+        budget_us: int,
+        heap_bytes: int,
+        events: Sequence[bytes] = (),
     ) -> Frame:
         """As `ask`, but kill the child when CPU or memory run away. A limit that was hit raises LimitExceeded."""
-        async with self.lock:
+        async with self.turns.turn(tenant):
             if self.dead:
                 raise IsolateLost("the sandbox process is gone")
             flight = _Flight(budget_us, heap_bytes, time.monotonic(), self.memory.read_bytes(), events)

@@ -5,7 +5,7 @@ a refused append is an answer, not an exception; `Unavailable` means that nothin
 may try again (events: their guard makes a repeat harmless; commands: reload the run first).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
@@ -249,6 +249,17 @@ class TaskFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """What one namespace may have of a worker: `most` runs at work, of which it has `busy` already."""
+
+    busy: Mapping[NamespaceId, int] = field(default_factory=dict)
+    most: int = 2**31 - 1
+
+
+EVERYTHING = Share()
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One leased attempt of a host-tool call. `args` is the value object of its schedule_tool_call."""
 
@@ -344,7 +355,16 @@ class JournalStore(Protocol):
 class OwnerStore(Protocol):
     """The worker's side: claims and command appends."""
 
-    async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]: ...
+    async def claim_runs(
+        self,
+        worker: WorkerId,
+        epochs: Sequence[Epoch],
+        limit: int,
+        share: Share = EVERYTHING,
+    ) -> list[ClaimedRun]:
+        """Own up to `limit` ready runs, of each namespace its share; those with few at work come first."""
+        ...
+
     async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None: ...
     async def read_entries(

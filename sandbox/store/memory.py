@@ -4,6 +4,7 @@ Every method runs without awaiting, so each is atomic, as a transaction under th
 stores (one per worker) may share one Journals.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +15,7 @@ from sandbox.journal.errors import ImpossibleEntry
 from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
 from sandbox.journal.state import Status, fold
 from sandbox.store.interface import (
+    EVERYTHING,
     FROM_START,
     ClaimedRun,
     CommandAppend,
@@ -28,6 +30,7 @@ from sandbox.store.interface import (
     RunFacts,
     RunRecord,
     RunStatus,
+    Share,
     StartOutcome,
     StartRun,
     StartVerdict,
@@ -229,13 +232,15 @@ class MemoryStore:
 
     # -- The worker's side
 
-    async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]:
+    async def claim_runs(
+        self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
+    ) -> list[ClaimedRun]:
         """Claim ready runs, as many of each namespace as of every other."""
-        spaces: dict[NamespaceId, list[_Run]] = {}
+        counts, ranked = Counter(share.busy), []
         for (namespace, _), run in sorted(self.journals.runs.items()):
-            if run.ready and run.start.epoch in epochs:
-                spaces.setdefault(namespace, []).append(run)
-        ranked = [(rank, run) for runs in spaces.values() for rank, run in enumerate(runs)]
+            if run.ready and run.start.epoch in epochs and counts[namespace] < share.most:
+                counts[namespace] += 1
+                ranked.append((counts[namespace], run))
         return [_claimed(run, worker) for _, run in sorted(ranked, key=lambda pair: pair[0])[:limit]]
 
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None:

@@ -56,7 +56,7 @@ class Answering:
         question = orjson.loads(request.payload)
         if request.kind != "strip":
             raise ValueError(f"unknown kind of request {request.kind}")
-        result = await self._children.strip(question["source"], question["epoch"])
+        result = await self._children.strip(question["source"], question["epoch"], tenant=request.namespace)
         if isinstance(result, Compiled):
             return orjson.dumps({"compiled": result.to_json(), "diagnostics": []})
         return orjson.dumps({"compiled": None, "diagnostics": [asdict(item) for item in result]})

@@ -14,6 +14,7 @@ from sandbox.isolate.pool import ChildPool
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.hints import POLL_MAX_S, HintBus, Message
+from sandbox.store.interface import Share
 from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.owner import HEARTBEAT_S, PostgresOwner
 from sandbox.store.postgres.requests import RequestDesk
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 CLAIM_MAX = 64
 BUSY_MAX = 128
 """Runs being activated or loaded at once; more stay for other workers."""
+NAMESPACE_BUSY_MAX = 64
+"""Of one namespace; the rest is for others, whatever that one's runs do."""
 REAP_S = 0.15
 SWEEP_S = 30.0
 DRAIN_S = 8.0
@@ -86,6 +89,9 @@ class Worker:
         self._desk = RequestDesk(store.pool, hints)
         self._answering = Answering(self._desk, children)
         self._look = asyncio.Event()
+        self._claim_below = -1
+        """With no more runs busy than this it is worth looking for those that were left to others."""
+        self._runs.on_free = self._on_free
         self._stop = asyncio.Event()
         hints.on_message(self._on_hint)
 
@@ -132,11 +138,19 @@ class Worker:
                 await asyncio.wait_for(wake.wait(), every_s)
 
     async def _claim(self) -> None:
+        self._claim_below = -1
         while (room := min(CLAIM_MAX, BUSY_MAX - self._runs.busy)) > 0:
-            claimed = await self._store.claim_runs(self._store.worker, self._epochs, room)
+            share = Share(self._runs.busy_by_namespace, NAMESPACE_BUSY_MAX)
+            claimed = await self._store.claim_runs(self._store.worker, self._epochs, room, share)
             self._runs.adopt(claimed)
             if len(claimed) < room:
-                return
+                break
+        if room <= 0 or max(self._runs.busy_by_namespace.values(), default=0) >= NAMESPACE_BUSY_MAX:
+            self._claim_below = self._runs.busy // 2
+
+    def _on_free(self) -> None:
+        if self._runs.busy <= self._claim_below:
+            self._look.set()
 
     async def _reap(self) -> None:
         if await self._store.reap_workers():

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import asdict
 
 from sandbox.activation.live_run import Committed, LiveRun, LostRunError
@@ -48,6 +48,8 @@ class WarmRuns:
         self._used_at: dict[RunId, float] = {}
         self._deaths: dict[RunId, int] = {}
         self._letting_go: list[tuple[NamespaceId, RunId]] = []
+        self.on_free: Callable[[], None] | None = None
+        """Called when fewer runs are busy than before."""
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -55,6 +57,10 @@ class WarmRuns:
     @property
     def busy(self) -> int:
         return len(self._tasks)
+
+    @property
+    def busy_by_namespace(self) -> Mapping[NamespaceId, int]:
+        return Counter(self._runs[run].namespace for run in self._tasks if run in self._runs)
 
     # -- What comes in
 
@@ -127,6 +133,8 @@ class WarmRuns:
             self._tasks.pop(run, None)
         if run in self._dirty and run in self._runs:
             self._kick(run)
+        elif self.on_free is not None:
+            self.on_free()
 
     async def _advance_all(self, live: LiveRun) -> None:
         while live.run in self._dirty:

@@ -12,6 +12,7 @@ from sandbox.store.interface import (
     Guard,
     PendingKind,
     RunStatus,
+    Share,
 )
 from tests.fixtures.entries import call, failure, result, signal, timer
 from tests.fixtures.stores import Bench, Owned, complete, draft, log
@@ -232,6 +233,19 @@ async def test_claims_are_of_served_epochs_and_fair_over_namespaces(bench: Bench
     assert len(rest) == 17
     assert old not in {claim.run for claim in claims + rest}
     assert [claim.run for claim in await store.claim_runs(store.worker, [Epoch(1), Epoch(2)], 100)] == [old]
+
+
+async def test_a_namespace_gets_no_more_than_its_share_of_a_worker(bench: Bench) -> None:
+    other, epochs = await bench.new_namespace(), [Epoch(1)]
+    for namespace in (bench.namespace,) * 6 + (other,) * 2:
+        await bench.start(namespace)
+    store = await bench.owner()
+    (claimed,) = await store.claim_runs(store.worker, epochs, 1, Share({bench.namespace: 1}, 4))
+    assert claimed.namespace == other, "those with few at work come first"
+    claims = await store.claim_runs(store.worker, epochs, 10, Share({bench.namespace: 2, other: 1}, 4))
+    assert sorted(claim.namespace == other for claim in claims) == [False] * 2 + [True]
+    assert await store.claim_runs(store.worker, epochs, 10, Share({bench.namespace: 5}, 4)) == []
+    assert len(await store.claim_runs(store.worker, epochs, 10)) == 4
 
 
 async def test_another_namespace_sees_and_touches_nothing(bench: Bench) -> None:

@@ -27,11 +27,13 @@ from sandbox.journal.ids import (
 )
 from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
+    EVERYTHING,
     ClaimedRun,
     CommandAppend,
     CommandDraft,
     CommandVerdict,
     RunFacts,
+    Share,
 )
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect
@@ -133,10 +135,18 @@ class PostgresOwner(PostgresEdge):
             logger.warning("worker %s is gone; %d runs are free", row["worker_id"], row["runs"])
         return len(rows)
 
-    async def claim_runs(self, worker: WorkerId, epochs: Sequence[Epoch], limit: int) -> list[ClaimedRun]:
+    async def claim_runs(
+        self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
+    ) -> list[ClaimedRun]:
         rows = await self._claims.call(
             lambda connection: connection.fetch(
-                "select * from claim_runs($1, $2, $3)", worker, list(epochs), limit
+                "select * from claim_runs($1, $2, $3, $4, $5, $6)",
+                worker,
+                list(epochs),
+                limit,
+                list(share.busy),
+                list(share.busy.values()),
+                share.most,
             )
         )
         return [

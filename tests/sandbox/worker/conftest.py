@@ -4,7 +4,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -65,8 +65,26 @@ class Bench:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
+    async def beside(self) -> "Bench":
+        """The same worker and database for another namespace."""
+        namespace = NamespaceId(str(uuid4()))
+        async with self.edge.pool.acquire() as connection:
+            await connection.execute(
+                "insert into namespaces (id, organization_id, name, created_at) values ($1, $2, $3, 0)",
+                namespace,
+                self.organization,
+                namespace,
+            )
+        return replace(self, namespace=namespace)
+
     async def start(
-        self, source: str, given: object = None, tools: tuple[str, ...] = ("g.echo",), *, held_ms: int = 0
+        self,
+        source: str,
+        given: object = None,
+        tools: tuple[str, ...] = ("g.echo",),
+        *,
+        held_ms: int = 0,
+        limits: Limits | None = None,
     ) -> RunId:
         compiled = await self.pool.pool.strip(source, EPOCH)
         assert isinstance(compiled, Compiled), compiled
@@ -92,7 +110,7 @@ class Bench:
             epoch=EPOCH,
             deadline=TimeMs(now + TTL_MS),
             labels={},
-            limits=Limits(),
+            limits=limits or Limits(),
             started_by=Actor("key", "k"),
         )
         await self.edge.start_run(
