@@ -328,11 +328,15 @@ begin
     with recursive spaces as (
       (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
          and not p.deferred and p.organization_id = p_organization
-         and (p_namespace is null or p.namespace_id = p_namespace) order by p.namespace_id limit 1)
+         and (p_namespace is null or p.namespace_id = p_namespace)
+         and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+         order by p.namespace_id limit 1)
       union all
       select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
           and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
-          and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
+          and p.namespace_id > s.namespace_id
+          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+          order by p.namespace_id limit 1)
         from spaces s where s.namespace_id is not null
     ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
     ranked as (
@@ -488,15 +492,17 @@ CREATE FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.claim_id = p_claim
 $$;
 
-CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) RETURNS void
+CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) RETURNS bigint
     LANGUAGE sql
     AS $$
   with mine as (
     select r.namespace_id, r.run_id from runs r
     where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run)) and r.owner = p_worker
-    order by r.namespace_id, r.run_id for no key update)
-  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
-    from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id
+    order by r.namespace_id, r.run_id for no key update),
+  released as (
+    update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+      from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id returning r.ready)
+  select count(*) from released where ready
 $$;
 
 CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) RETURNS TABLE(i integer, ok boolean)
@@ -525,6 +531,39 @@ CREATE FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) RETURNS TABL
   update pending p set lease_until = now_ms() + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 1
     returning p.namespace_id, p.run_id, p.n, p.attempt
 $$;
+
+CREATE TABLE public.seals (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    root bytea NOT NULL,
+    entries integer NOT NULL,
+    sealed_at bigint NOT NULL,
+    previous bytea
+);
+
+COMMENT ON COLUMN public.seals.previous IS 'The link before this one; null: the first of its namespace. The link of a seal is the SHA-256 of "rewind/1\n" and previous, run id and root, joined by "\n" (digests in hex, previous empty for the first).';
+
+CREATE FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) RETURNS public.seals
+    LANGUAGE plpgsql
+    AS $$
+declare
+  known seals%rowtype;
+  head seal_heads%rowtype;
+begin
+  insert into seal_heads (namespace_id, link) values (p_ns, '') on conflict do nothing;
+  select * into head from seal_heads where namespace_id = p_ns for update;
+  select * into known from seals where namespace_id = p_ns and run_id = p_run;
+  if found then return known; end if;
+  insert into seals (namespace_id, run_id, root, entries, sealed_at, previous)
+    values (p_ns, p_run, p_root, p_entries, now_ms(), nullif(head.link, '')) returning * into known;
+  update seal_heads set link = sha256(convert_to(
+      E'rewind/1\n' || encode(head.link, 'hex') || E'\n' || p_run || E'\n' || encode(p_root, 'hex'), 'UTF8'))
+    where namespace_id = p_ns;
+  update run_facts set sealed = true where namespace_id = p_ns and run_id = p_run;
+  return known;
+end $$;
+
+COMMENT ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) IS 'Sealing again answers the seal that is there.';
 
 CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) RETURNS record
     LANGUAGE plpgsql
@@ -573,6 +612,16 @@ CREATE TABLE public.api_keys (
 );
 
 COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, shown so that its owner can recognise it.';
+
+CREATE TABLE public.blobs (
+    namespace_id uuid NOT NULL,
+    sha256 bytea NOT NULL,
+    touched_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.blobs IS 'Written before the object is, so that no object lacks its row. The collector holds the row while it deletes the object: whoever puts the same value waits, and puts it after that.';
+
+COMMENT ON COLUMN public.blobs.touched_at IS 'When the value was last put, or last found to be named by a run.';
 
 CREATE TABLE public.clock (
     one boolean DEFAULT true NOT NULL,
@@ -711,10 +760,13 @@ CREATE TABLE public.run_facts (
     ended_at bigint,
     end_seq integer,
     deadline bigint NOT NULL,
-    progress bytea
+    progress bytea,
+    sealed boolean DEFAULT false NOT NULL
 );
 
 COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
+
+COMMENT ON COLUMN public.run_facts.sealed IS 'The run has ended and its seal is in seals.';
 
 CREATE TABLE public.runs (
     namespace_id uuid NOT NULL,
@@ -781,6 +833,13 @@ CREATE TABLE public.scripts (
     created_at bigint NOT NULL
 );
 
+CREATE TABLE public.seal_heads (
+    namespace_id uuid NOT NULL,
+    link bytea NOT NULL
+);
+
+COMMENT ON TABLE public.seal_heads IS 'The last link of each namespace''s chain; its row lock orders the seals.';
+
 CREATE TABLE public.secrets (
     organization_id uuid NOT NULL,
     namespace_id uuid NOT NULL,
@@ -846,6 +905,14 @@ CREATE TABLE public.toolsets (
     updated_at bigint NOT NULL
 );
 
+CREATE TABLE public.value_refs (
+    namespace_id uuid NOT NULL,
+    sha256 bytea NOT NULL,
+    run_id uuid NOT NULL
+);
+
+COMMENT ON TABLE public.value_refs IS 'Written in the transaction of the append that names the value.';
+
 CREATE TABLE public.workers (
     worker_id bigint NOT NULL,
     host text NOT NULL,
@@ -862,6 +929,9 @@ ALTER TABLE ONLY public.api_keys
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_secret_sha256_key UNIQUE (secret_sha256);
+
+ALTER TABLE ONLY public.blobs
+    ADD CONSTRAINT blobs_pkey PRIMARY KEY (namespace_id, sha256);
 
 ALTER TABLE ONLY public.clock
     ADD CONSTRAINT clock_pkey PRIMARY KEY (one);
@@ -905,6 +975,12 @@ ALTER TABLE ONLY public.schema_migrations
 ALTER TABLE ONLY public.scripts
     ADD CONSTRAINT scripts_pkey PRIMARY KEY (namespace_id, digest);
 
+ALTER TABLE ONLY public.seal_heads
+    ADD CONSTRAINT seal_heads_pkey PRIMARY KEY (namespace_id);
+
+ALTER TABLE ONLY public.seals
+    ADD CONSTRAINT seals_pkey PRIMARY KEY (namespace_id, run_id);
+
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (organization_id, namespace_id, name);
 
@@ -926,8 +1002,13 @@ ALTER TABLE ONLY public.toolset_versions
 ALTER TABLE ONLY public.toolsets
     ADD CONSTRAINT toolsets_pkey PRIMARY KEY (organization_id, name);
 
+ALTER TABLE ONLY public.value_refs
+    ADD CONSTRAINT value_refs_pkey PRIMARY KEY (namespace_id, sha256, run_id);
+
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
+
+CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
 
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
@@ -941,11 +1022,15 @@ CREATE INDEX pending_offered ON public.pending USING btree (organization_id, nam
 
 CREATE INDEX run_facts_status ON public.run_facts USING btree (namespace_id, status, run_id);
 
+CREATE INDEX run_facts_unsealed ON public.run_facts USING btree (ended_at) WHERE ((ended_at IS NOT NULL) AND (NOT sealed));
+
 CREATE INDEX runs_owner ON public.runs USING btree (owner) WHERE (owner IS NOT NULL);
 
 CREATE INDEX runs_ready ON public.runs USING btree (namespace_id, run_id) WHERE ready;
 
 CREATE INDEX sandbox_requests_open ON public.sandbox_requests USING btree (created_at) WHERE (answered_at IS NULL);
+
+CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
@@ -1051,12 +1136,22 @@ GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rew
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_retention;
 
+GRANT SELECT,INSERT ON TABLE public.seals TO rewind_api;
+
+REVOKE ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;
 
 GRANT SELECT ON TABLE public.clock TO rewind_api;
 GRANT SELECT ON TABLE public.clock TO rewind_worker;
@@ -1104,6 +1199,8 @@ GRANT SELECT ON TABLE public.schema_migrations TO rewind_retention;
 GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_api;
 GRANT SELECT ON TABLE public.scripts TO rewind_worker;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE public.seal_heads TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
@@ -1118,6 +1215,10 @@ GRANT SELECT ON TABLE public.toolset_versions TO rewind_worker;
 GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_api;
+
+GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.value_refs TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_worker;

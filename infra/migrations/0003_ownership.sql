@@ -37,13 +37,16 @@ begin
     returning r.namespace_id, r.run_id, r.epoch, r.owner_epoch, r.commands, r.delivered, r.next_seq;
 end $$;
 
-create function release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) returns void language sql as $$
+-- How many of them wait for an owner now: an event may have come since their owner looked last.
+create function release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) returns bigint language sql as $$
   with mine as (
     select r.namespace_id, r.run_id from runs r
     where (r.namespace_id, r.run_id) in (select * from unnest(p_ns, p_run)) and r.owner = p_worker
-    order by r.namespace_id, r.run_id for no key update)
-  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
-    from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id
+    order by r.namespace_id, r.run_id for no key update),
+  released as (
+    update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+      from mine m where r.namespace_id = m.namespace_id and r.run_id = m.run_id returning r.ready)
+  select count(*) from released where ready
 $$;
 
 -- A worker is dead when its advisory lock is free, and superseded when it has not been heard of since p_stale.
@@ -99,11 +102,15 @@ begin
     with recursive spaces as (
       (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
          and not p.deferred and p.organization_id = p_organization
-         and (p_namespace is null or p.namespace_id = p_namespace) order by p.namespace_id limit 1)
+         and (p_namespace is null or p.namespace_id = p_namespace)
+         and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+         order by p.namespace_id limit 1)
       union all
       select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
           and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
-          and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
+          and p.namespace_id > s.namespace_id
+          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+          order by p.namespace_id limit 1)
         from spaces s where s.namespace_id is not null
     ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
     ranked as (

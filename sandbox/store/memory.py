@@ -243,11 +243,14 @@ class MemoryStore:
                 ranked.append((counts[namespace], run))
         return [_claimed(run, worker) for _, run in sorted(ranked, key=lambda pair: pair[0])[:limit]]
 
-    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None:
+    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:
+        waiting = 0
         for key in runs:
             run = self.journals.runs.get(key)
             if run is not None and run.owner == worker:
                 run.owner = None
+                waiting += run.ready
+        return waiting
 
     async def append_commands(self, append: CommandAppend) -> CommandVerdict:
         now = self.journals.time

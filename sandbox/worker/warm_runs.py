@@ -234,7 +234,9 @@ class WarmRuns:
         if not letting_go:
             return
         try:
-            await self._store.release_runs(self._store.worker, letting_go)
+            if await self._store.release_runs(self._store.worker, letting_go):
+                # An event came after the last look, and its hint went to the former owner.
+                self._hints.send("worker", {"k": "ready"})
         except Unavailable as error:
             logger.warning("%d runs are released later: %s", len(letting_go), error)
             self._letting_go += letting_go

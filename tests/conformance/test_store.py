@@ -128,7 +128,9 @@ async def test_only_the_owner_appends(bench: Bench) -> None:
 async def test_a_former_owner_appends_nothing(bench: Bench) -> None:
     former = await bench.own()
     run, time = former.claimed.run, (await bench.record(former.claimed.run)).started_at
-    await former.store.release_runs(former.store.worker, [(bench.namespace, run)])
+    assert (
+        await former.store.release_runs(former.store.worker, [(bench.namespace, run)]) == 1
+    )  # its run_started waits
     assert refused(await former.append(draft(call(1), 0, time)))
     owner = await bench.own(run)
     assert owner.claimed.owner_epoch == former.claimed.owner_epoch + 1

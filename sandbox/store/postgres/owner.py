@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import asyncpg
 import orjson
@@ -39,6 +39,7 @@ from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.rows import json_of
+from sandbox.store.postgres.values import big_value, refer
 
 logger = logging.getLogger(__name__)
 
@@ -162,12 +163,13 @@ class PostgresOwner(PostgresEdge):
             for row in rows
         ]
 
-    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> None:
-        await self._claims.call(
-            lambda connection: connection.execute(
-                "select release_runs($1, $2, $3)", worker, [ns for ns, _ in runs], [run for _, run in runs]
-            )
+    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:
+        """Own them no longer; how many of them wait for a new owner already."""
+        namespaces, ids = [ns for ns, _ in runs], [run for _, run in runs]
+        waiting: int = await self._claims.call(
+            lambda connection: connection.fetchval("select release_runs($1, $2, $3)", worker, namespaces, ids)
         )
+        return waiting
 
     async def overdue_runs(self, worker: WorkerId, limit: int) -> list[RunId]:
         """Owned runs with events that were not delivered: what a lost hint leaves behind."""
@@ -187,11 +189,26 @@ class PostgresOwner(PostgresEdge):
 
     async def _commit_commands(self, batch: Sequence[CommandAppend]) -> list[CommandVerdict]:
         drafts = [draft for append in batch for draft in append.commands]
-        row = await self._commands.call(
-            lambda connection: connection.fetchrow(
-                APPEND_SQL, *_run_columns(batch), *_command_columns(drafts)
-            )
-        )
+        named = [[big_value(draft.type, draft.body) for draft in append.commands] for append in batch]
+
+        async def commit(connection: asyncpg.Connection) -> Any:
+            statement = (APPEND_SQL, *_run_columns(batch), *_command_columns(drafts))
+            if not any(map(any, named)):
+                return await connection.fetchrow(*statement)
+            async with connection.transaction():
+                row = await connection.fetchrow(*statement)
+                await refer(
+                    connection,
+                    [
+                        (append.namespace, sha256, append.run)
+                        for append, values, appended in zip(batch, named, row["appended"], strict=True)
+                        for sha256 in values
+                        if sha256 is not None and appended
+                    ],
+                )
+                return row
+
+        row = await self._commands.call(commit)
         at = TimeMs(row["at"])
         return [
             CommandVerdict(bool(appended), Seq(first or 0), Seq(after or 0), at)
