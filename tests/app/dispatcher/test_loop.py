@@ -17,7 +17,6 @@ from tests.e2e.stack import eventually
 from tests.fixtures.api import Api, Puppet
 from tests.fixtures.database import Clock
 from tests.fixtures.hostile_mcp import HostileServer
-from tests.fixtures.tasks import outcome
 
 IDEMPOTENT = {"readOnlyHint": True}
 
@@ -73,13 +72,23 @@ async def call(puppet: Puppet, api: Api, tool: str, args: Any = None, **draft: A
     return number
 
 
-async def outcomes(api: Api, run: str, count: int = 1) -> list[dict[str, Any]]:
+async def outcome(api: Api, run: str, namespace: str = "acme") -> list[dict[str, Any]]:
+    found = await api.call("GET", f"/v1/runs/{run}/journal?namespace={namespace}")
+    return [entry for entry in found.json()["data"] if entry["type"] == "tool_call_completed"]
+
+
+async def outcomes(api: Api, run: str, count: int = 1, namespace: str = "acme") -> list[dict[str, Any]]:
     async def recorded() -> list[dict[str, Any]] | None:
-        found = await outcome(api, run)
+        found = await outcome(api, run, namespace)
         return found if len(found) >= count else None
 
     found: list[dict[str, Any]] = await eventually(recorded, what="the outcomes", within_s=30)
     return found
+
+
+def shown(entry: dict[str, Any]) -> tuple[Any, ...]:
+    error = entry.get("error")
+    return (entry,) if error is None else (error["name"], error["code"], error["retryable"])
 
 
 MISBEHAVIOUR = {
@@ -104,14 +113,7 @@ async def test_each_misbehaviour_has_its_code(api: Api) -> None:
             limit = {"timeout_ms": 300} if mode == "hang" else {"timeout_ms": 60_000}
             numbers[await call(puppet, api, f"s0.{mode}", **limit)] = mode
         found = await outcomes(api, run, len(MISBEHAVIOUR))
-        errors = {
-            numbers[entry["call"]]: (
-                entry["error"]["name"],
-                entry["error"]["code"],
-                entry["error"]["retryable"],
-            )
-            for entry in found
-        }
+        errors = {numbers[entry["call"]]: shown(entry) for entry in found}
         assert errors == {mode: ("ToolError", *expected) for mode, expected in MISBEHAVIOUR.items()}
         # The server's own session answers 400 and 404 as if it had forgotten us: those alone are asked twice.
         again = {mode for mode, count in server.calls.items() if count > 1}
@@ -137,7 +139,7 @@ async def test_a_hanging_server_delays_no_other(api: Api) -> None:
         run, puppet = await begin(api, "other")
         for number in range(3):
             await call(puppet, api, "s1.fine")
-            await outcomes(api, run, number + 1)
+            await outcomes(api, run, number + 1, "other")
         assert await outcome(api, stuck) == []
         assert len(dispatcher._flights) == hanging.calls["hang"] == SERVER_MAX
 
@@ -151,8 +153,8 @@ async def test_namespaces_take_turns_at_a_server(api: Api) -> None:
         run, puppet = await begin(api, "quiet")
         await call(puppet, api, "s0.fine")
         async with dispatching(api):
-            await outcomes(api, run)
-        assert await outcome(api, busy) == []
+            await outcomes(api, run, 1, "quiet")
+        assert await outcome(api, busy, "busy") == []
 
 
 async def test_a_session_that_the_server_forgot_is_made_anew(api: Api) -> None:
@@ -260,7 +262,7 @@ async def test_secrets_are_sent_and_are_nowhere_else(api: Api, caplog: pytest.Lo
         assert {(headers["x-key"], headers["x-plain"]) for headers in sent} == {("head-Secret", "plain")}
         other, other_puppet = await begin(api, "other")
         await call(other_puppet, api, "s0.fine")
-        await outcomes(api, other)
+        await outcomes(api, other, 1, "other")
         assert server.headers[-1]["authorization"] == "Bearer org-Secret"
         journal = await api.call("GET", f"/v1/runs/{run}/journal?namespace=acme")
         stored = await api.store.pool.fetch("select definition::text as text from toolset_versions")

@@ -132,10 +132,11 @@ async def test_toolsets_that_cannot_be_pinned(api: Api, tools: list[Any], path: 
 @pytest.mark.parametrize(
     ("fields", "path"),
     [
-        ({"mcp": []}, "mcp"),
+        ({"mcp": {}}, "mcp"),
+        ({"mcp": [{"name": "a"}]}, "mcp[0].url"),
         ({"http": {"allow": ["*"]}}, "http"),
         ({"workflows": ["x"]}, "workflows"),
-        ({"secrets": "namespace"}, "secrets"),
+        ({"secrets": "all"}, "secrets"),
         ({"name": "Upper"}, "name"),
         ({"name": "a\n"}, "name"),
         ({"tools": [tool("a", rate={"limit": 1})]}, "tools[0].rate"),
