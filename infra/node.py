@@ -1,5 +1,6 @@
 """Find Node for the build: the machine's own, else the wheel of infra/node.lock, installed on first use."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -46,5 +47,24 @@ def _install() -> Path:
     return found
 
 
+def npm_command(node: str | Path) -> list[str]:
+    """The npm that belongs to this Node; the wheel has it as a script."""
+    beside = Path(node).resolve().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    if beside.exists():
+        return [str(node), str(beside)]
+    found = shutil.which("npm")
+    if found is None:
+        raise InfraError("npm is needed to fetch what a lock file names")
+    return [found]
+
+
+def npm_ci(folder: Path) -> int:
+    """Install exactly what the folder's lock file names; npm's exit code."""
+    node = node_path()
+    environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    command = [*npm_command(node), "ci", "--ignore-scripts", "--loglevel=error"]
+    return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
+
+
 if __name__ == "__main__":
-    print(node_path())
+    sys.exit(npm_ci(Path(sys.argv[1])))

@@ -7,14 +7,12 @@ epoch's manifest.json: a build that gives other bytes is refused, because replay
 import argparse
 import hashlib
 import json
-import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.node import node_path
+from infra.node import node_path, npm_ci
 from infra.processes import InfraError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -80,7 +78,7 @@ def build(epoch: int, *, write_manifest: bool = False, force: bool = False) -> N
     if fresh and not force and not write_manifest and not _mismatches(folder):
         return
     node = _node()
-    _install(node)
+    _install()
     built.mkdir(exist_ok=True)
     for bundle in BUNDLES[epoch]:
         (built / bundle.name).write_bytes(_bundle(node, folder, bundle))
@@ -133,26 +131,11 @@ def _node() -> str:
         raise BuildError(str(error)) from error
 
 
-def _npm(node: str) -> list[str]:
-    """The npm that belongs to this Node; the wheel has it as a script."""
-    beside = Path(node).resolve().parent.parent / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    if beside.exists():
-        return [node, str(beside)]
-    found = shutil.which("npm")
-    if found is None:
-        raise BuildError("npm is needed to fetch the locked sandbox libraries")
-    return [found]
-
-
-def _install(node: str) -> None:
+def _install() -> None:
     installed = ROOT / "node_modules" / ".package-lock.json"
     if installed.exists() and installed.stat().st_mtime >= LOCK.stat().st_mtime:
         return
-    environment = {**os.environ, "PATH": f"{Path(node).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    done = subprocess.run(
-        [*_npm(node), "ci", "--ignore-scripts", "--loglevel=error"], cwd=ROOT, env=environment, check=False
-    )
-    if done.returncode != 0:
+    if npm_ci(ROOT) != 0:
         raise BuildError("`npm ci` failed (its message is above)")
     installed.touch()
 

@@ -1,0 +1,172 @@
+"""MCP servers on the real processes: scripts over them, servers that restart, a dispatcher that is killed."""
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import rewind
+
+from tests.e2e.stack import Stack, eventually
+from tests.fixtures.everything import everything_server
+from tests.fixtures.mcp_server import McpProcess, mcp_server, session_server
+
+__all__ = ["everything_server", "mcp_server", "session_server"]
+
+pytestmark = pytest.mark.e2e
+ALLOW = {"REWIND_EGRESS_ALLOW": "127.0.0.0/8"}
+
+RESULTS = """
+import { fs } from "rewind:tools";
+
+export default async function main(input: { calls: [string, any][] }) {
+  const seen: any[] = [];
+  for (const [tool, args] of input.calls) {
+    try { seen.push(await (fs as any)[tool](args)); }
+    catch (error: any) { seen.push([error.name, error.code, error.retryable]); }
+  }
+  return seen;
+}
+"""
+PARALLEL = """
+import { fs } from "rewind:tools";
+
+export default async function main(input: { tool: string, count: number, ms: number }) {
+  const tool = (fs as any)[input.tool];
+  const calls = Array.from({ length: input.count }, async () => {
+    try { return ["result", await tool({ ms: input.ms })]; }
+    catch (error: any) { return [error.name, error.code ?? null]; }
+  });
+  return await Promise.all(calls);
+}
+"""
+
+
+def client(stack: Stack) -> rewind.AsyncRewind:
+    return rewind.AsyncRewind(api_key=stack.api_key, base_url=stack.url, namespace="acme", max_retries=40)
+
+
+async def ended(sdk: rewind.AsyncRewind, run: str) -> rewind.Run:
+    async def look() -> rewind.Run | None:
+        found = await sdk.runs.get(run, wait="5s")
+        return found if found.status != "active" else None
+
+    found: rewind.Run = await eventually(look, within_s=120, what=f"the end of run {run}")
+    return found
+
+
+async def test_what_results_are_to_a_script(
+    database_url: str, s3_url: str, tmp_path: Path, mcp_server: McpProcess
+) -> None:
+    inline, limit = 65_534, 16 * 1024 * 1024 - 2  # two quotes around them
+    calls: list[list[Any]] = [
+        ["add", {"a": 1, "b": 2}], ["get_text", {"text": '{"a": [1, null]}'}], ["get_text", {"text": "{nope"}],
+        ["get_text", {"text": "12"}], ["get_text", {"text": ""}], ["parts", {}], ["fail", {"message": "boo"}],
+        ["big", {"size": inline}], ["big", {"size": inline + 1}], ["big", {"size": limit + 1}],
+    ]  # fmt: skip
+    async with Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack, client(stack) as sdk:
+        await sdk.toolsets.register("t", mcp=[{"name": "fs", "url": mcp_server.url}])
+        run = await sdk.runs.start(script=RESULTS, toolset="t", input={"calls": calls})
+        await ended(sdk, run.id)
+        journal = list(await sdk.runs.journal(run.id))
+        seen = [
+            entry["result"].get("value", entry["result"]["bytes"])
+            if "result" in entry
+            else (entry["error"]["name"], entry["error"]["code"])
+            for entry in journal
+            if entry["type"] == "tool_call_completed"
+        ]
+        assert seen[:7] == [
+            {"result": 3}, {"a": [1, None]}, "{nope", "12", "", "one\ntwo", ("ToolError", "tool_failed"),
+        ]  # fmt: skip
+        assert seen[7:] == ["x" * inline, inline + 3, ("ToolError", "too_large")]
+        keys = {call["key"] for call in mcp_server.calls()}
+        assert keys == {f"{run.id}/{number}" for number in range(1, len(calls) + 1)}
+
+
+async def test_a_restarted_server_is_reconnected(
+    database_url: str, s3_url: str, tmp_path: Path, session_server: McpProcess
+) -> None:
+    calls = {"calls": [["add", {"a": 1, "b": 1}]]}
+    async with Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack, client(stack) as sdk:
+        await sdk.toolsets.register("t", mcp=[{"name": "fs", "url": session_server.url}])
+
+        async def once() -> Any:
+            run = await sdk.runs.start(script=RESULTS, toolset="t", input=calls)
+            return (await ended(sdk, run.id)).output
+
+        assert await once() == [{"result": 2}]
+        session_server.restart()
+        assert await once() == [{"result": 2}]
+        session_server.kill()
+        assert await once() == [["ToolError", "unreachable", True]]
+        session_server.start()
+        assert await once() == [{"result": 2}]
+        assert max(session_server.counts("add").values()) == 1
+
+
+@pytest.mark.timeout(600)
+async def test_a_killed_dispatcher_sends_no_begun_call_twice(
+    database_url: str, s3_url: str, tmp_path: Path, mcp_server: McpProcess
+) -> None:
+    """Counted at the server: lost calls end with OutcomeUnknownError, those that may be repeated with a result."""
+    seed = int(os.environ.get("REWIND_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+    print(f"\nseed {seed}")
+    rng = random.Random(seed)
+    count = 40
+    async with Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack, client(stack) as sdk:
+        await sdk.toolsets.register("t", mcp=[{"name": "fs", "url": mcp_server.url}])
+        runs = {
+            tool: await sdk.runs.start(
+                script=PARALLEL, toolset="t", input={"tool": tool, "count": count, "ms": 400}
+            )
+            for tool in ("slow", "once")
+        }
+        for kill_at in sorted(rng.sample(range(5, count), 3)):
+
+            async def so_many(at: int = kill_at) -> bool:
+                return len(mcp_server.counts("slow")) >= at
+
+            await eventually(so_many, what=f"{kill_at} calls at the server")
+            stack.serve.kill()
+            await stack.database.advance(30_001)  # the leases of the dead dispatcher run out
+            stack.start_serve()
+            await stack.ready()
+        slow = await ended(sdk, runs["slow"].id)
+        once = await ended(sdk, runs["once"].id)
+    assert max(mcp_server.counts("slow").values()) == 1
+    outcomes = Counter(name for name, _ in slow.output)
+    print(f"outcomes of calls that may not be repeated: {dict(outcomes)}")
+    assert outcomes["result"] + outcomes["OutcomeUnknownError"] == count
+    assert outcomes["OutcomeUnknownError"] > 0
+    assert [name for name, _ in once.output] == ["result"] * count
+    assert max(mcp_server.counts("once").values()) > 1, "no call was repeated: the kills hit nothing"
+    assert len({number for _, number in once.output}) == count  # each key had its own answer
+
+
+async def test_the_reference_server_is_called_from_a_script(
+    database_url: str, s3_url: str, tmp_path: Path, everything_server: str
+) -> None:
+    script = """
+    import { everything } from "rewind:tools";
+    export default async function main() {
+      const tools = everything as any;
+      return [
+        await tools.echo({ message: "hello" }),
+        await tools.get_sum({ a: 2, b: 3 }),
+        await tools.get_structured_content({ location: "New York" }),
+      ];
+    }
+    """
+    async with Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack, client(stack) as sdk:
+        pinned = await sdk.toolsets.register("e", mcp=[{"name": "everything", "url": everything_server}])
+        assert len(pinned.raw["tools"]) > 5
+        run = await sdk.runs.start(script=script, toolset="e")
+        done = await ended(sdk, run.id)
+        assert done.status == "completed", done.raw
+        echo, total, weather = done.output
+        assert echo == "Echo: hello"
+        assert "5" in total
+        assert set(weather) == {"temperature", "conditions", "humidity"}
