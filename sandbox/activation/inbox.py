@@ -42,6 +42,11 @@ class Inbox:
     def known_length(self, length: Seq) -> None:
         self.length = max(self.length, length)
 
+    def nothing_there(self, believed: Seq) -> None:
+        """A read found nothing at `position`: the length that was `believed` is wrong, if no more was heard since."""
+        if self.length == believed and self.position not in self._events:
+            self.length = self.position
+
     def take(self, limit: int) -> list[StoredEntry]:
         """The next events in order, up to the first gap."""
         taken: list[StoredEntry] = []

@@ -124,10 +124,11 @@ class LiveRun:
             await self._load()
         events = self.inbox.take(self._chain)
         if not events and self.inbox.gap:
-            after = Seq(self.inbox.position - 1)
-            self.inbox.offer_all(
-                await self._store.read_entries(self.namespace, self.run, after=after, limit=CHAIN_MAX)
-            )
+            after, believed = Seq(self.inbox.position - 1), self.inbox.length
+            entries = await self._store.read_entries(self.namespace, self.run, after=after, limit=CHAIN_MAX)
+            self.inbox.offer_all(entries)
+            if not entries:
+                self.inbox.nothing_there(believed)
             events = self.inbox.take(self._chain)
         if self._settlement is not None:
             return await self._settle() if events or not self._settlement.begun else None

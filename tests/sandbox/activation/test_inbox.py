@@ -53,6 +53,21 @@ def test_foreign_events_before_the_own_commands_are_a_gap_until_they_are_read() 
     assert inbox.position == 4
 
 
+def test_a_length_that_a_read_disproves_is_taken_back_unless_more_was_heard_meanwhile() -> None:
+    inbox = Inbox(Seq(2))
+    inbox.known_length(Seq(3))
+    assert inbox.gap and inbox.waiting
+    inbox.nothing_there(Seq(3))
+    assert not inbox.gap and not inbox.waiting
+    inbox.known_length(Seq(3))
+    inbox.known_length(Seq(4))  # while the read is under way
+    inbox.nothing_there(Seq(3))
+    assert inbox.gap
+    inbox.offer(event(2))
+    inbox.nothing_there(Seq(4))
+    assert inbox.waiting
+
+
 def test_repeats_and_old_events_are_dropped() -> None:
     inbox = Inbox(Seq(4))
     inbox.offer(event(2))
