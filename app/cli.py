@@ -1,4 +1,4 @@
-"""The verbs that the server adds to the command `rewind`: dev, serve, worker, db, admin.
+"""The verbs that the server adds to the command `rewind`: dev, serve, worker, db, doctor, admin.
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage or settings, 3 refused, 4 a service is unreachable.
 """
@@ -31,6 +31,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     _register_dev(verbs)
     _verb(verbs, "serve", _serve, "Run the API and the scheduler.")
     _verb(verbs, "worker", _worker, "Run a worker, which executes scripts.")
+    _with_json(_verb(verbs, "doctor", _doctor, "Show settings and services, and what is missing."))
     database = verbs.add_parser("db", help="look at and upgrade the database").add_subparsers(
         title="commands", metavar="COMMAND", required=True
     )
@@ -159,6 +160,15 @@ def _worker(_: argparse.Namespace) -> int:
     os.execve(  # noqa: S606 - our own interpreter and module
         sys.executable, [sys.executable, "-m", dev.WORKER_MODULE], dev.with_our_code(environ)
     )
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    # Imported here: it needs all that serve and worker are made of, and no other verb does.
+    from app import doctor
+
+    report = doctor.examine(os.environ, data_dir())
+    print(report.to_json() if arguments.json else doctor.text_of(report))
+    return UNREACHABLE if report.problems else OK
 
 
 def _db_upgrade(arguments: argparse.Namespace) -> int:

@@ -23,6 +23,7 @@ from app.errors import problem, render
 from app.health import Health, text_of
 from app.openapi import openapi_of
 from app.responses import json_response
+from app.runs.batch import router as batch_router
 from app.runs.endpoints import router as runs_router
 from app.runs.events import router as events_router
 from app.runs.live import LiveJournals
@@ -145,7 +146,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
-    for router in (runs_router, events_router, toolsets_router, secrets_router, tenants_router):
+    for router in (runs_router, batch_router, events_router, toolsets_router, secrets_router, tenants_router):
         app.router.routes.extend(router.routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {

@@ -17,11 +17,19 @@ grant select, insert on scripts, compiled_scripts to rewind_api;
 grant select on scripts to rewind_worker;
 grant select, insert on compiled_scripts to rewind_worker;
 
+-- Values: both put and name them; the collector is part of the control plane.
+grant select, insert, update on blobs to rewind_api, rewind_worker;
+grant select, insert on value_refs to rewind_api, rewind_worker;
+grant delete on blobs to rewind_api;
+grant select, delete on value_refs to rewind_retention;
+
 -- The data plane executes runs that exist; it starts none and sees no credential.
 grant select, update on runs, run_facts to rewind_worker;
 grant select on namespaces, toolset_versions to rewind_worker;
 
 -- The control plane.
+grant select, insert on seals to rewind_api;
+grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;
 grant select, insert, update on organizations, namespaces, api_keys, tokens to rewind_api;
 grant select, insert, delete on idempotency to rewind_api;

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import orjson
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError
 from starlette.requests import Request
@@ -11,7 +10,7 @@ from starlette.responses import Response
 
 from app.body import BATCH_BODY_BYTES_MAX
 from app.deps import Caller, Edge, Services
-from app.errors import invalid, problem_of
+from app.errors import invalid, render
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import NamespaceName
 from app.responses import json_response, spliced
@@ -19,8 +18,6 @@ from app.routing import needs, strict_router
 from app.runs.schemas import RunView, StartRunBody
 from app.runs.service import BATCH_ROUTE, require_start
 from app.schemas import Answer, Body
-from sandbox.journal.canonical import CanonicalError
-from sandbox.journal.errors import ApiError, Unavailable
 from tenancy.principals import Principal, Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
@@ -62,7 +59,7 @@ async def start_runs(
     sha256 = request_sha256(await request.json())
     starter = _Starter(request, caller, services, namespace, key, sha256)
     if key is not None:
-        await services.runs.check_batch(caller.organization, key, len(body.items), sha256)
+        await services.runs.reserve_batch(caller, key, sha256)
     results = await asyncio.gather(*(starter.start(index, item) for index, item in enumerate(body.items)))
     replayed = key is not None and all(result.get("replayed") for result in results)
     for result in results:
@@ -95,10 +92,9 @@ class _Starter:
         except ValidationError as error:
             errors = [{**found, "loc": ("body", *found["loc"])} for found in error.errors()]
             refusal: Exception = RequestValidationError(errors)
-        except (ApiError, Unavailable, CanonicalError) as error:
+        except Exception as error:  # also of a fault: the other items were started and are answered
             refusal = error
-        document = problem_of(refusal, self._request)
-        return {"ok": False, "problem": spliced(bytes(document.body))}
+        return {"ok": False, "problem": spliced(bytes(render(refusal, self._request).body))}
 
     async def _start(self, index: int, item: Any) -> dict[str, Any]:
         body = StartRunBody.model_validate(item)
@@ -115,7 +111,7 @@ class _Starter:
                 within,
                 body,
                 route=BATCH_ROUTE,
-                key=None if self._key is None else batch_key(self._key, index),
+                key=None if self._key is None else f"{index}:{self._key}",
                 request_sha256=self._sha256,
             )
         record = await services.runs.wait(within.id, started.run, body.wait, body.until)

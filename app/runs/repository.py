@@ -80,6 +80,28 @@ class RunRepository:
                 key,
             )
 
+    async def reserve_batch(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        route: str,
+        key: str,
+        request_sha256: bytes,
+    ) -> bytes:
+        """Note a batch's key unless it is known; the digest of the request that it belongs to."""
+        async with acquired(self._pool) as connection:
+            known: bytes = await connection.fetchval(
+                "with made as (insert into idempotency values ($1, $2, $3, $4, $5, '', now_ms())"
+                " on conflict do nothing) select coalesce((select request_sha256 from idempotency"
+                " where organization_id = $1 and namespace_id = $2 and route = $3 and key = $4), $5)",
+                organization,
+                namespace,
+                route,
+                key,
+                request_sha256,
+            )
+        return known
+
     async def heads(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> dict[RunId, Head]:
         """Of the runs that exist."""
         async with acquired(self._pool) as connection:

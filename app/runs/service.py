@@ -36,8 +36,10 @@ from sandbox.store.wakeups import Wakeups
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id, parse_id
 from tenancy.principals import NamespaceRef, Principal
+from tenancy.repository import NO_NAMESPACE
 
 ROUTE = "POST /v1/runs"
+BATCH_ROUTE = "POST /v1/runs/batch"
 FRESH_S = 0.02
 """How old the time of a start may be when its run is recorded."""
 TTL_MS_MAX = 30 * 86_400_000
@@ -83,24 +85,34 @@ class Runs:
         *,
         key: str | None,
         request_sha256: bytes,
+        route: str = ROUTE,
     ) -> Started:
         """Start a run, or answer the one that this idempotency key started before.
 
         Errors: UnknownWorkflow, QuotaExceeded, NotFound, ScriptRefused, UnknownToolset, TooLarge,
         IdempotencyConflict, Unavailable.
         """
-        known = await self._repository.before_start(principal.organization, namespace.id, ROUTE, key)
+        known = await self._repository.before_start(principal.organization, namespace.id, route, key)
         if known["object_id"] is not None:
             same = known["request_sha256"] == request_sha256
             return self._replay(RunId(known["object_id"]), same=same)
         ttl_ms = _checked(body)
         request = await self._request(principal, namespace, body, ttl_ms, TimeMs(known["now"]))
         verdict = await self.store.start_run(
-            replace(request, idempotency_key=key, request_sha256=request_sha256)
+            replace(request, route=route, idempotency_key=key, request_sha256=request_sha256)
         )
         if verdict.outcome is not StartOutcome.STARTED:
             return self._replay(verdict.run, same=verdict.outcome is StartOutcome.REPLAYED)
         return Started(request.run, replayed=False)
+
+    async def reserve_batch(self, principal: Principal, key: str, request_sha256: bytes) -> None:
+        """Note what a batch's key was used for. IdempotencyConflict when that was another batch."""
+        within = NO_NAMESPACE if principal.namespace is None else principal.namespace.id
+        known = await self._repository.reserve_batch(
+            principal.organization, within, BATCH_ROUTE, key, request_sha256
+        )
+        if known != request_sha256:
+            raise IdempotencyConflict("This Idempotency-Key was used for another batch.")
 
     async def _request(
         self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int, now: TimeMs
@@ -141,7 +153,6 @@ class Runs:
             workflow=None,
             labels=body.labels,
             created_by=(principal.actor.kind, principal.actor.id),
-            route=ROUTE,
             held=begins > now,
         )
 

@@ -65,6 +65,12 @@ class BlobStore:
             raise BlobLost(f"the value stored as {sha256} of namespace {namespace} has another digest")
         return data
 
+    async def delete(self, namespace: NamespaceId, sha256: Sha256) -> None:
+        """Remove a value; one that is not there is no error."""
+        await self._call(
+            lambda s3: s3.delete_object(Bucket=self._location.bucket, Key=_key(namespace, sha256))
+        )
+
     async def exists(self, namespace: NamespaceId, sha256: Sha256) -> bool:
         found = await self._call(
             lambda s3: _unless_absent(
@@ -75,12 +81,13 @@ class BlobStore:
 
     def ensure_bucket(self) -> None:
         """Make the bucket when it is not there. Blocks: for set-up, not for a running event loop."""
+        if not self.has_bucket():
+            self._attempt(lambda s3: s3.create_bucket(Bucket=self._location.bucket))
 
-        def ensure(s3: "S3Client") -> None:
-            if _unless_absent(lambda: s3.head_bucket(Bucket=self._location.bucket)) is None:
-                s3.create_bucket(Bucket=self._location.bucket)
-
-        self._attempt(ensure)
+    def has_bucket(self) -> bool:
+        """Blocks, as `ensure_bucket`. Errors: Unavailable."""
+        bucket = self._location.bucket
+        return self._attempt(lambda s3: _unless_absent(lambda: s3.head_bucket(Bucket=bucket))) is not None
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

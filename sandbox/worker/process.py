@@ -18,6 +18,7 @@ from sandbox.store.interface import Share
 from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.owner import HEARTBEAT_S, PostgresOwner
 from sandbox.store.postgres.requests import RequestDesk
+from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.worker.desk import Answering
 from sandbox.worker.warm_runs import REPORT_S, WarmRuns
 
@@ -85,7 +86,9 @@ class Worker:
         self._store = store
         self._hints = hints
         self._epochs = served_epochs()
-        self._runs = WarmRuns(store, blobs, children, hints, warm_max=settings.warm_runs)
+        self._runs = WarmRuns(
+            store, RecordedBlobs(store.pool, blobs), children, hints, warm_max=settings.warm_runs
+        )
         self._desk = RequestDesk(store.pool, hints)
         self._answering = Answering(self._desk, children)
         self._look = asyncio.Event()

@@ -17,6 +17,9 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/runs/{run}/output", None, 404),
     ("GET", "/v1/runs/{run}/journal", None, 404),
     ("GET", "/v1/runs/{run}/events", None, 404),
+    ("POST", "/v1/runs/batch", {"items": [{"script": DIGEST}]}, 200),
+    ("GET", "/v1/runs/{run}/seal", None, 404),
+    ("GET", "/v1/runs/{run}/values/{sha256}", None, 404),
     ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
     ("POST", "/v1/runs/{run}/cancel", {}, 404),
     ("POST", "/v1/toolsets", {"name": "support", "tools": []}, 201),
@@ -59,7 +62,7 @@ class World:
             path = path.replace("{name}", "acme")
         for place, value in self._places.items():
             path = path.replace(place, value)
-        if isinstance(body, dict) and "items" in body:
+        if path.startswith("/v1/tasks/") and "items" in body:
             body = {"items": [{**item, "token": self._task} for item in body["items"]]}
         options = {} if body is None else {"json": body}
         return await self.api.call(method, path + query, secret=secret, **options)
@@ -116,6 +119,8 @@ async def test_another_organization(world: World, method: str, path: str, body: 
         assert answer.json() == {"data": [], "next": None}
     elif path == "/v1/tasks/claim":
         assert answer.json() == {"tasks": []}
+    elif path == "/v1/runs/batch":
+        assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
 
 
 @every_call
@@ -131,6 +136,8 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
         assert answer.json() == {"tasks": []}
     elif path.startswith("/v1/tasks/"):
         assert [result["code"] for result in answer.json()["results"]] == ["unknown_token"]
+    elif path == "/v1/runs/batch":
+        assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
     else:
         assert answer.status_code == 404
         without = await world.call(method, path, body, secret=secret, query="")

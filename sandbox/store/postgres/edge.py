@@ -1,7 +1,7 @@
 """The edge side of the store: starts, events, reads. Used by the api, the dispatcher and the scheduler."""
 
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 import asyncpg
 import orjson
@@ -27,6 +27,7 @@ from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.reads import Reads
 from sandbox.store.postgres.scripts import Scripts
 from sandbox.store.postgres.tasks import Tasks
+from sandbox.store.postgres.values import big_value, refer
 
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
@@ -107,20 +108,24 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
         )
 
     async def _commit_events(self, batch: Sequence[EventAppend]) -> list[EventVerdict]:
-        row = await self._events.call(
-            lambda connection: connection.fetchrow(
-                APPEND_SQL,
-                [event.namespace for event in batch],
-                [event.run for event in batch],
-                [event.guard for event in batch],
-                [event.n for event in batch],
-                [event.attempt for event in batch],
-                [event.signal_id for event in batch],
-                [event.type for event in batch],
-                [event.body for event in batch],
-                [event.not_before for event in batch],
-            )
-        )
+        named = [big_value(event.type, event.body) for event in batch]
+
+        async def append(connection: asyncpg.Connection) -> Any:
+            if not any(named):
+                return await _append_events(connection, batch)
+            async with connection.transaction():
+                row = await _append_events(connection, batch)
+                await refer(
+                    connection,
+                    [
+                        (event.namespace, sha256, event.run)
+                        for event, sha256, outcome in zip(batch, named, row["outcomes"], strict=True)
+                        if sha256 is not None and outcome == EventOutcome.APPENDED
+                    ],
+                )
+                return row
+
+        row = await self._events.call(append)
         return [
             EventVerdict(EventOutcome(outcome), seq, time, owner)
             for outcome, seq, time, owner in zip(*row, strict=True)
@@ -128,10 +133,20 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
 
     async def _commit_starts(self, batch: Sequence[StartRun]) -> list[StartVerdict]:
         async def run(connection: asyncpg.Connection) -> list[StartVerdict]:
-            if len(batch) == 1:
+            named = [big_value(EntryType.RUN_STARTED, start.body) for start in batch]
+            if len(batch) == 1 and named[0] is None:
                 return [await _start(connection, batch[0])]
             async with connection.transaction():
-                return [await _start(connection, request) for request in batch]
+                verdicts = [await _start(connection, start) for start in batch]
+                await refer(
+                    connection,
+                    [
+                        (start.namespace, sha256, start.run)
+                        for start, sha256, verdict in zip(batch, named, verdicts, strict=True)
+                        if sha256 is not None and verdict.outcome is StartOutcome.STARTED
+                    ],
+                )
+                return verdicts
 
         verdicts: list[StartVerdict] = await self._starts.call(run)
         return verdicts
@@ -140,6 +155,21 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
         self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500
     ) -> list[StoredEntry]:
         return await self._read_entries(namespace, run, after, limit)
+
+
+async def _append_events(connection: asyncpg.Connection, batch: Sequence[EventAppend]) -> Any:
+    return await connection.fetchrow(
+        APPEND_SQL,
+        [event.namespace for event in batch],
+        [event.run for event in batch],
+        [event.guard for event in batch],
+        [event.n for event in batch],
+        [event.attempt for event in batch],
+        [event.signal_id for event in batch],
+        [event.type for event in batch],
+        [event.body for event in batch],
+        [event.not_before for event in batch],
+    )
 
 
 async def _start(connection: asyncpg.Connection, start: StartRun) -> StartVerdict:

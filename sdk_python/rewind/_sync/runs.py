@@ -250,6 +250,17 @@ class Runs:
         call = Call(method="GET", path=f"{_path(run)}/events", query=self._scope(namespace))
         return self._core.entries(call, options, after)
 
+    def values(
+        self, run: str, sha256: str, *, namespace: str | None = None, **options: Unpack[CallOptions]
+    ) -> Any:
+        """The value that the run's journal names by this digest; entries hold only the smaller ones themselves."""
+        call = Call(
+            method="GET",
+            path=f"{_path(run)}/values/{segment(sha256, 'the digest')}",
+            query=self._scope(namespace),
+        )
+        return (self._core.call(call, options)).data
+
     def output(self, run: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Any:
         """The whole output, also when it is too large for the run's own `output`."""
         return orjson.loads(self.output_text(run, namespace=namespace, **options))
