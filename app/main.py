@@ -94,8 +94,6 @@ def build_services(
     )
     values = Values(RecordedBlobs(pool, blobs))
     runs = RunRepository(pool)
-    tasks = TaskRepository(pool)
-    leases = Leases(store, tasks, toolsets)
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
@@ -114,24 +112,33 @@ def build_services(
         sealer=Sealer(store),
         live=LiveJournals(store, runs, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
-        tasks=Tasks(
-            store=store,
-            repository=tasks,
-            leases=leases,
-            claims=Claims(
-                store=store,
-                leases=leases,
-                toolsets=toolsets,
-                tenancy=tenancy,
-                values=values,
-                wakeups=wakeups,
-                stop=stop,
-            ),
-            tenancy=tenancy,
-            values=values,
-        ),
+        tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
         call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
         health=Health(pool, epoch),
+    )
+
+
+def _tasks(
+    store: PostgresEdge,
+    toolsets: Toolsets,
+    tenancy: Tenancy,
+    values: Values,
+    wakeups: Wakeups,
+    stop: asyncio.Event,
+) -> Tasks:
+    repository = TaskRepository(store.pool)
+    leases = Leases(store, repository, toolsets)
+    claims = Claims(
+        store=store,
+        leases=leases,
+        toolsets=toolsets,
+        tenancy=tenancy,
+        values=values,
+        wakeups=wakeups,
+        stop=stop,
+    )
+    return Tasks(
+        store=store, repository=repository, leases=leases, claims=claims, tenancy=tenancy, values=values
     )
 
 

@@ -78,21 +78,24 @@ async def run(settings: Settings) -> None:
             timeout_graceful_shutdown=GRACE_S,
         )
     )
-    leaving = asyncio.create_task(_leave(server, stop), name="leaving")
-    scheduler = asyncio.create_task(run_scheduler(store, stop), name="scheduler")
-    sweeper = asyncio.create_task(_sweep(services.tasks.claims, stop), name="sweeper")
     dispatcher = Dispatcher(store=store, maker=services.call_maker, servers=servers, hints=hints)
-    dispatching = asyncio.create_task(dispatcher.run(stop), name="dispatcher")
-    collector = asyncio.create_task(run_collector(store.pool, blobs, stop), name="collector")
-    sealer = asyncio.create_task(services.sealer.run(stop), name="sealer")
+    roles = [
+        asyncio.create_task(role)
+        for role in (
+            _leave(server, stop),
+            run_scheduler(store, stop),
+            dispatcher.run(stop),
+            _sweep(services.tasks.claims, stop),
+            services.sealer.run(stop),
+            run_collector(store.pool, blobs, stop),
+        )
+    ]
     try:
         logger.info("serving on port %d", listener.getsockname()[1])
         await server.serve(sockets=[listener])
     finally:
         stop.set()
-        await asyncio.gather(
-            dispatching, scheduler, collector, sealer, sweeper, leaving, return_exceptions=True
-        )
+        await asyncio.gather(*roles, return_exceptions=True)
         egress.close()
         hints.close()
         blobs.close()
