@@ -6,14 +6,12 @@ stores (one per worker) may share one Journals.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from sandbox.journal import decide
-from sandbox.journal.codec import entry_from_row
-from sandbox.journal.entries import Entry, EntryType
-from sandbox.journal.errors import ImpossibleEntry
+from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
-from sandbox.journal.state import Status, fold
+from sandbox.journal.state import Status
 from sandbox.store.interface import (
     EVERYTHING,
     FROM_START,
@@ -26,7 +24,6 @@ from sandbox.store.interface import (
     EventVerdict,
     Guard,
     PendingKind,
-    PendingRow,
     RunFacts,
     RunRecord,
     RunStatus,
@@ -36,95 +33,15 @@ from sandbox.store.interface import (
     StartVerdict,
     StoredEntry,
 )
+from sandbox.store.memory_runs import Journals, MemoryRun, decoded, record_of, row_of
 
-PENDING_SHOWN = 20
-_FIRST = Seq(0)
+__all__ = ["Journals", "MemoryStore", "decoded"]
+
 _ENDINGS: dict[EntryType, Status] = {
     EntryType.COMPLETE_RUN: "completed",
     EntryType.FAIL_RUN: "failed",
     EntryType.CANCEL_RUN: "cancelled",
 }
-
-
-@dataclass(slots=True)
-class _Run:
-    start: StartRun
-    entries: list[StoredEntry]
-    last_time: TimeMs
-    status: RunStatus = RunStatus.ACTIVE
-    commands: int = 0
-    last_event: Seq = _FIRST
-    delivered: Seq = FROM_START
-    owner: WorkerId | None = None
-    owner_epoch: int = 0
-    cancelling: bool = False
-    cpu_us: int = 0
-    activations: int = 0
-    calls: int = 0
-    ended_at: TimeMs | None = None
-    progress: bytes | None = None
-    pending: dict[tuple[PendingKind, int], PendingRow] = field(default_factory=dict)
-    signal_ids: dict[str, Seq] = field(default_factory=dict)
-
-    @property
-    def next_seq(self) -> Seq:
-        return Seq(len(self.entries))
-
-    @property
-    def ready(self) -> bool:
-        free = self.status is RunStatus.ACTIVE and self.owner is None and self.last_event > self.delivered
-        return free and (PendingKind.START, 0) not in self.pending
-
-    @property
-    def summary(self) -> decide.Summary:
-        name: Status | str = self.status.name.lower()
-        return decide.Summary(name, self.cancelling, self.next_seq)  # type: ignore[arg-type]  # the names agree
-
-    def calls_pending(self) -> list[PendingRow]:
-        return [row for (kind, _), row in sorted(self.pending.items()) if kind is PendingKind.CALL]
-
-    def add_event(self, type_: EntryType, time: TimeMs, body: bytes, *, delivered: bool = True) -> Seq:
-        seq = self.next_seq
-        self.entries.append(StoredEntry(seq, type_, time, None, None, body))
-        self.last_time = time
-        if delivered:
-            self.last_event = seq
-        return seq
-
-    def end(self, status: Status, at: TimeMs) -> None:
-        """Close the run; the journal must fold to the same status."""
-        folded = fold(
-            entry_from_row(e.seq, e.type, e.time, cause=e.cause, fire_at=e.fire_at, body=e.body)
-            for e in self.entries
-        )
-        if folded.status != status:
-            raise ImpossibleEntry(f"the run ends as {status}, its journal as {folded.status}")
-        self.status, self.owner, self.ended_at = RunStatus[status.upper()], None, at
-        self.pending.clear()
-        self.signal_ids.clear()
-
-
-def decoded(entry: StoredEntry) -> Entry:
-    return entry_from_row(
-        entry.seq, entry.type, entry.time, cause=entry.cause, fire_at=entry.fire_at, body=entry.body
-    )
-
-
-class Journals:
-    """The shared memory of the stores of one test, and its clock."""
-
-    def __init__(self, time: TimeMs = TimeMs(1_700_000_000_000)) -> None:  # noqa: B008
-        self.time = time
-        self.runs: dict[tuple[NamespaceId, RunId], _Run] = {}
-        self.keys: dict[tuple[str, ...], tuple[RunId, bytes]] = {}
-        self.namespace_names: dict[NamespaceId, str] = {}
-        self.facts: dict[tuple[NamespaceId, RunId], RunFacts] = {}
-        self.scripts: dict[tuple[NamespaceId, Digest], str] = {}
-        self.quarantined: dict[RunId, dict[str, Json]] = {}
-        self.workers: dict[WorkerId, Sequence[Epoch]] = {}
-
-    def advance(self, ms: int) -> None:
-        self.time = TimeMs(self.time + ms)
 
 
 class MemoryStore:
@@ -155,13 +72,13 @@ class MemoryStore:
                 same = known[1] == request.request_sha256
                 return StartVerdict(StartOutcome.REPLAYED if same else StartOutcome.CONFLICT, known[0])
         first = StoredEntry(Seq(0), EntryType.RUN_STARTED, request.time, None, None, request.body)
-        run = _Run(request, [first], request.time)
+        run = MemoryRun(request, [first], request.time)
         deadline = TimeMs(request.time + request.ttl_ms)
-        run.pending[PendingKind.DEADLINE, 0] = _row(
+        run.pending[PendingKind.DEADLINE, 0] = row_of(
             PendingKind.DEADLINE, 0, Seq(0), request.time, due=deadline
         )
         if request.held:
-            run.pending[PendingKind.START, 0] = _row(
+            run.pending[PendingKind.START, 0] = row_of(
                 PendingKind.START, 0, Seq(0), self.journals.time, due=request.time
             )
         self.journals.runs[request.namespace, request.run] = run
@@ -185,7 +102,7 @@ class MemoryStore:
             run.end(decision.ends, time)
         return EventVerdict(EventOutcome.APPENDED, seq, time, owner)
 
-    def _settle(self, run: _Run, event: EventAppend, decision: decide.Append) -> None:
+    def _settle(self, run: MemoryRun, event: EventAppend, decision: decide.Append) -> None:
         if event.guard in {Guard.CALL, Guard.TIMER}:
             del run.pending[PendingKind(event.guard.value), event.n]
         if decision.cancels:
@@ -224,7 +141,9 @@ class MemoryStore:
     async def get_run(self, namespace: NamespaceId, run: RunId) -> RunRecord | None:
         found = self.journals.runs.get((namespace, run))
         return (
-            None if found is None else _record(found, self.journals.namespace_names.get(namespace, namespace))
+            None
+            if found is None
+            else record_of(found, self.journals.namespace_names.get(namespace, namespace))
         )
 
     async def get_script(self, namespace: NamespaceId, digest: Digest) -> str | None:
@@ -317,7 +236,7 @@ class MemoryStore:
             self.journals.quarantined[run] = report
 
 
-def _decide_event(run: _Run, event: EventAppend) -> decide.Decision:
+def _decide_event(run: MemoryRun, event: EventAppend) -> decide.Decision:
     match event.guard:
         case Guard.SIGNAL:
             return decide.decide_signal(run.summary, known=event.signal_id in run.signal_ids)
@@ -336,21 +255,21 @@ def _decide_event(run: _Run, event: EventAppend) -> decide.Decision:
             return decide.decide_abort(run.summary, calls=len(run.calls_pending()))
 
 
-def _claimed(run: _Run, worker: WorkerId) -> ClaimedRun:
+def _claimed(run: MemoryRun, worker: WorkerId) -> ClaimedRun:
     run.owner, run.owner_epoch = worker, run.owner_epoch + 1
     start = run.start
     place = (run.commands, run.delivered, run.next_seq)
     return ClaimedRun(start.namespace, start.run, start.epoch, run.owner_epoch, *place)
 
 
-def _take_effect(run: _Run, draft: CommandDraft, now: TimeMs) -> list[bytes]:
+def _take_effect(run: MemoryRun, draft: CommandDraft, now: TimeMs) -> list[bytes]:
     """Append one command and do to `pending` what it does; completions of calls that it withdrew."""
     seq = run.next_seq
     fires = None
     if draft.type is EntryType.START_TIMER:
         fires = draft.due if draft.due is not None else TimeMs(now + (draft.delay_ms or 0))
     run.entries.append(StoredEntry(seq, draft.type, draft.time, draft.cause, fires, draft.body))
-    row = _row(PendingKind.CALL, draft.n, seq, now, line=draft.line, name=draft.name)
+    row = row_of(PendingKind.CALL, draft.n, seq, now, line=draft.line, name=draft.name)
     call = (PendingKind.CALL, draft.n)
     match draft.type:
         case EntryType.SCHEDULE_TOOL_CALL:
@@ -373,46 +292,3 @@ def _take_effect(run: _Run, draft: CommandDraft, now: TimeMs) -> list[bytes]:
         case _:
             pass
     return []
-
-
-def _row(
-    kind: PendingKind, n: int, seq: Seq, since: TimeMs, *, due: TimeMs | None = None, line: int | None = None,
-    name: str | None = None,
-) -> PendingRow:  # fmt: skip
-    return PendingRow(kind, n, seq, since, line, name, due, gated=False, deferred=False, attempt=0)
-
-
-def _record(run: _Run, namespace_name: str) -> RunRecord:
-    shown = sorted(
-        (row for (kind, _), row in run.pending.items() if kind is not PendingKind.DEADLINE),
-        key=lambda row: row.seq,
-    )
-    start = run.start
-    return RunRecord(
-        namespace=start.namespace,
-        namespace_name=namespace_name,
-        run=start.run,
-        status=run.status,
-        cancelling=run.cancelling,
-        epoch=start.epoch,
-        next_seq=run.next_seq,
-        delivered=run.delivered,
-        last_event=run.last_event,
-        cpu_us=run.cpu_us,
-        activations=run.activations,
-        script=start.script,
-        toolset=start.toolset,
-        toolset_digest=start.toolset_digest,
-        workflow=start.workflow,
-        labels=start.labels,
-        created_by=start.created_by,
-        parent=None,
-        started_at=run.entries[0].time,
-        ended_at=run.ended_at,
-        end_seq=None if run.ended_at is None else Seq(run.next_seq - 1),
-        deadline=TimeMs(start.time + start.ttl_ms),
-        calls=run.calls,
-        progress=run.progress,
-        pending=tuple(shown[:PENDING_SHOWN]),
-        pending_count=len(shown),
-    )

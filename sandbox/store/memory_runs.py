@@ -1,0 +1,148 @@
+"""Journals in memory: the rows of the store's double, and how they are shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sandbox.journal import decide
+from sandbox.journal.codec import entry_from_row
+from sandbox.journal.entries import Entry, EntryType
+from sandbox.journal.errors import ImpossibleEntry
+from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
+from sandbox.journal.state import Status, fold
+from sandbox.store.interface import (
+    FROM_START,
+    PendingKind,
+    PendingRow,
+    RunFacts,
+    RunRecord,
+    RunStatus,
+    StartRun,
+    StoredEntry,
+)
+
+PENDING_SHOWN = 20
+_FIRST = Seq(0)
+
+
+@dataclass(slots=True)
+class MemoryRun:
+    start: StartRun
+    entries: list[StoredEntry]
+    last_time: TimeMs
+    status: RunStatus = RunStatus.ACTIVE
+    commands: int = 0
+    last_event: Seq = _FIRST
+    delivered: Seq = FROM_START
+    owner: WorkerId | None = None
+    owner_epoch: int = 0
+    cancelling: bool = False
+    cpu_us: int = 0
+    activations: int = 0
+    calls: int = 0
+    ended_at: TimeMs | None = None
+    progress: bytes | None = None
+    pending: dict[tuple[PendingKind, int], PendingRow] = field(default_factory=dict)
+    signal_ids: dict[str, Seq] = field(default_factory=dict)
+
+    @property
+    def next_seq(self) -> Seq:
+        return Seq(len(self.entries))
+
+    @property
+    def ready(self) -> bool:
+        free = self.status is RunStatus.ACTIVE and self.owner is None and self.last_event > self.delivered
+        return free and (PendingKind.START, 0) not in self.pending
+
+    @property
+    def summary(self) -> decide.Summary:
+        name: Status | str = self.status.name.lower()
+        return decide.Summary(name, self.cancelling, self.next_seq)  # type: ignore[arg-type]  # the names agree
+
+    def calls_pending(self) -> list[PendingRow]:
+        return [row for (kind, _), row in sorted(self.pending.items()) if kind is PendingKind.CALL]
+
+    def add_event(self, type_: EntryType, time: TimeMs, body: bytes, *, delivered: bool = True) -> Seq:
+        seq = self.next_seq
+        self.entries.append(StoredEntry(seq, type_, time, None, None, body))
+        self.last_time = time
+        if delivered:
+            self.last_event = seq
+        return seq
+
+    def end(self, status: Status, at: TimeMs) -> None:
+        """Close the run; the journal must fold to the same status."""
+        folded = fold(
+            entry_from_row(e.seq, e.type, e.time, cause=e.cause, fire_at=e.fire_at, body=e.body)
+            for e in self.entries
+        )
+        if folded.status != status:
+            raise ImpossibleEntry(f"the run ends as {status}, its journal as {folded.status}")
+        self.status, self.owner, self.ended_at = RunStatus[status.upper()], None, at
+        self.pending.clear()
+        self.signal_ids.clear()
+
+
+def decoded(entry: StoredEntry) -> Entry:
+    return entry_from_row(
+        entry.seq, entry.type, entry.time, cause=entry.cause, fire_at=entry.fire_at, body=entry.body
+    )
+
+
+class Journals:
+    """The shared memory of the stores of one test, and its clock."""
+
+    def __init__(self, time: TimeMs = TimeMs(1_700_000_000_000)) -> None:  # noqa: B008
+        self.time = time
+        self.runs: dict[tuple[NamespaceId, RunId], MemoryRun] = {}
+        self.keys: dict[tuple[str, ...], tuple[RunId, bytes]] = {}
+        self.namespace_names: dict[NamespaceId, str] = {}
+        self.facts: dict[tuple[NamespaceId, RunId], RunFacts] = {}
+        self.scripts: dict[tuple[NamespaceId, Digest], str] = {}
+        self.quarantined: dict[RunId, dict[str, Json]] = {}
+        self.workers: dict[WorkerId, Sequence[Epoch]] = {}
+
+    def advance(self, ms: int) -> None:
+        self.time = TimeMs(self.time + ms)
+
+
+def row_of(
+    kind: PendingKind, n: int, seq: Seq, since: TimeMs, *, due: TimeMs | None = None, line: int | None = None,
+    name: str | None = None,
+) -> PendingRow:  # fmt: skip
+    return PendingRow(kind, n, seq, since, line, name, due, gated=False, deferred=False, attempt=0)
+
+
+def record_of(run: MemoryRun, namespace_name: str) -> RunRecord:
+    shown = sorted(
+        (row for (kind, _), row in run.pending.items() if kind is not PendingKind.DEADLINE),
+        key=lambda row: row.seq,
+    )
+    start = run.start
+    return RunRecord(
+        namespace=start.namespace,
+        namespace_name=namespace_name,
+        run=start.run,
+        status=run.status,
+        cancelling=run.cancelling,
+        epoch=start.epoch,
+        next_seq=run.next_seq,
+        delivered=run.delivered,
+        last_event=run.last_event,
+        cpu_us=run.cpu_us,
+        activations=run.activations,
+        script=start.script,
+        toolset=start.toolset,
+        toolset_digest=start.toolset_digest,
+        workflow=start.workflow,
+        labels=start.labels,
+        created_by=start.created_by,
+        parent=None,
+        started_at=run.entries[0].time,
+        ended_at=run.ended_at,
+        end_seq=None if run.ended_at is None else Seq(run.next_seq - 1),
+        deadline=TimeMs(start.time + start.ttl_ms),
+        calls=run.calls,
+        progress=run.progress,
+        pending=tuple(shown[:PENDING_SHOWN]),
+        pending_count=len(shown),
+    )
