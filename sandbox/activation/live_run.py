@@ -8,6 +8,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sandbox.activation.budget import Budget
 from sandbox.activation.drafts import Emission, PinnedTool, emission_of
 from sandbox.activation.ending import Settlement, withdraw
 from sandbox.activation.inbox import Inbox
@@ -22,6 +23,7 @@ from sandbox.journal.entries import (
     DELIVERED_TYPES,
     CancelRequested,
     EntryType,
+    Limits,
     RunStarted,
 )
 from sandbox.journal.errors import ImpossibleEntry
@@ -98,6 +100,7 @@ class LiveRun:
         self._times: dict[Seq, TimeMs] = {}
         self._chain = CHAIN_MAX
         self._unreported = _Report()
+        self._within = Budget(Limits(), 0)
         self._cancel_seq: Seq | None = None
         self._first_cleanup_call: int | None = None
 
@@ -170,6 +173,7 @@ class LiveRun:
         self._settlement = await Settlement.load(self._store, self.namespace, self.run, entries)
         if self._settlement is not None:
             return
+        self._within = Budget(started.limits, self.facts.cpu_us)
         self._isolate = await self._isolates.open(
             RunSetup(
                 run=self.run,
@@ -234,12 +238,16 @@ class LiveRun:
     async def _deliver(self, events: list[StoredEntry]) -> Committed:
         delivered = [event for event in events if event.type in DELIVERED_TYPES]
         try:
+            self._within.check_cpu(events[0])
             delivery = await self._into_sandbox(delivered)
+            self._within.cpu_us += delivery.cpu_us
+            if any(emitted["type"] == "fail_run" for emitted in delivery.commands):
+                self._source = await self._store.get_script(self.namespace, self._known_facts.script)
+            emissions = self._emissions(delivery, delivered)
+            drafts = [emission.draft for emission in emissions]
+            self._within.check_history(self.inbox.length, drafts, events[-1])
         except LimitExceeded as error:
             return await self._exceeded(error, len(delivered))
-        if any(emitted["type"] == "fail_run" for emitted in delivery.commands):
-            self._source = await self._store.get_script(self.namespace, self._known_facts.script)
-        emissions = self._emissions(delivery, delivered)
         await store_big_values(emissions, self.namespace, self._blobs)
         self.delivered = events[-1].seq
         self._unreported.add(delivery.cpu_us, len(delivered), delivery.waits_done)
@@ -346,6 +354,8 @@ class LiveRun:
         logger.warning(
             "run %s exceeded its limit %s: %s of %s", self.run, error.limit, error.used, error.allowed
         )
+        self._unreported.add(error.cpu_us, 0, ())
+        await self._append([], ended=False)
         if self._cancel_seq is None:
             body = encode_body(
                 CancelRequested(

@@ -46,13 +46,15 @@ class Delivery:
 class LimitExceeded(Exception):
     """The script's fault: it exceeded a limit while the event `event_seq` was delivered. The isolate is gone.
 
-    allowed, used: ms for `cpu`, bytes for `heap`.
+    allowed, used: ms for `cpu` and `cpu_total`, bytes for `heap`, entries for `history`.
     """
 
     limit: str
     allowed: int
     used: int
     event_seq: int | None
+    cpu_us: int = 0
+    """What the delivery had used by then."""
 
     def __str__(self) -> str:
         return f"limit {self.limit} exceeded: {self.used} of {self.allowed} at event {self.event_seq}"

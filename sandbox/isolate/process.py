@@ -50,7 +50,10 @@ class _Flight:
     heap_bytes: int
     started_s: float
     rss_bytes: int
+    began_ns: int
+    """Of the process's CPU clock."""
     events: Sequence[bytes] = ()
+    cpu_us: int = 0
     killed_for: LimitExceeded | None = None
     look_after: asyncio.TimerHandle | None = None
 
@@ -101,7 +104,14 @@ class ChildProcess:
         async with self.turns.turn(tenant):
             if self.dead:
                 raise IsolateLost("the sandbox process is gone")
-            flight = _Flight(budget_us, heap_bytes, time.monotonic(), self.memory.read_bytes(), events)
+            flight = _Flight(
+                budget_us,
+                heap_bytes,
+                time.monotonic(),
+                self.memory.read_bytes(),
+                self._cpu_ns(),
+                events,
+            )
             self._flight = flight
             flight.look_after = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._look, flight)
             try:
@@ -109,8 +119,14 @@ class ChildProcess:
             finally:
                 self._flight = None
                 flight.look_after.cancel()
-        self._raise_stop(answer, events)
+        self._raise_stop(answer, flight)
         return answer
+
+    def _cpu_ns(self) -> int:
+        try:
+            return process_cpu_ns(self.pid)
+        except OSError:
+            return 0
 
     def tell(self, request: Frame) -> None:
         """Send what needs no answer."""
@@ -173,7 +189,9 @@ class ChildProcess:
     def _look(self, flight: _Flight) -> None:
         """One look at a busy child; again after the interval unless it had to be killed."""
         try:
-            used_ns = process_cpu_ns(self.pid) - self.vitals.event_began_ns
+            now_ns = process_cpu_ns(self.pid)
+            used_ns = now_ns - max(self.vitals.event_began_ns, flight.began_ns)
+            flight.cpu_us = (now_ns - flight.began_ns) // 1_000
             rss = self.memory.read_bytes()
         except OSError:
             return
@@ -188,7 +206,7 @@ class ChildProcess:
 
     def _exceeded(self, flight: _Flight, limit: str, used: int) -> LimitExceeded:
         allowed = flight.budget_us // 1_000 if limit == "cpu" else flight.heap_bytes
-        return LimitExceeded(limit, allowed, used, self._event_seq(flight.events))
+        return LimitExceeded(limit, allowed, used, self._event_seq(flight.events), flight.cpu_us)
 
     def _event_seq(self, events: Sequence[bytes]) -> int | None:
         """Of the event that the script was working on."""
@@ -197,12 +215,14 @@ class ChildProcess:
             return None
         return int(orjson.loads(events[min(done, len(events) - 1)])["seq"])
 
-    def _raise_stop(self, answer: Frame, events: Sequence[bytes]) -> None:
+    def _raise_stop(self, answer: Frame, flight: _Flight) -> None:
         stop = answer.header.get("stop")
         if stop is not None:
             per = 1_000 if stop == "cpu" else 1
             allowed, used = answer.header["allowed"] // per, answer.header["used"] // per
-            raise LimitExceeded(stop, allowed, max(used, allowed + 1), self._event_seq(events))
+            cpu_us = max(flight.cpu_us, (self._cpu_ns() - flight.began_ns) // 1_000)
+            seq = self._event_seq(flight.events)
+            raise LimitExceeded(stop, allowed, max(used, allowed + 1), seq, cpu_us)
 
 
 async def start_child(

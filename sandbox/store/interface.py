@@ -200,6 +200,8 @@ class RunFacts:
     tools: tuple[dict[str, Any], ...]
     """The pinned tools of the run's toolset version, as they were registered."""
     labels: dict[str, str]
+    cpu_us: int = 0
+    """Used so far."""
 
 
 @dataclass(frozen=True, slots=True)

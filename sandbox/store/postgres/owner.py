@@ -50,7 +50,7 @@ STALE_MS = 10_000
 APPEND_SQL = (
     "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
 )
-FACTS_SQL = """select r.epoch, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
+FACTS_SQL = """select r.epoch, r.cpu_us, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
   from runs r
   join run_facts f on f.namespace_id = r.namespace_id and f.run_id = r.run_id
   join namespaces s on s.id = r.namespace_id
@@ -244,6 +244,7 @@ class PostgresOwner(PostgresEdge):
             toolset=row["toolset"],
             tools=tuple(definition.get("tools", ())),
             labels=json_of(row["labels"]) or {},
+            cpu_us=row["cpu_us"],
         )
 
     async def unbegun_calls(
