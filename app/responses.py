@@ -9,6 +9,9 @@ from starlette.responses import Response
 from sandbox.journal.ids import TimeMs
 
 
+_BEGINNING = dt.datetime.fromtimestamp(0, dt.UTC)
+
+
 def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(orjson.dumps(content), status_code=status, media_type="application/json", headers=headers)
 
@@ -33,4 +36,4 @@ def time_ms(text: str) -> TimeMs:
     moment = dt.datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("A time needs its zone, such as Z.")
-    return TimeMs(int(moment.timestamp() * 1000))
+    return TimeMs((moment - _BEGINNING) // dt.timedelta(milliseconds=1))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.responses import iso, time_ms
 from app.scheduler.loop import fire_due
 from tests.fixtures.api import SCRIPT, Api
 from tests.fixtures.database import Clock
@@ -70,3 +71,9 @@ async def test_what_is_no_time_is_refused(api: Api, wrong: Any) -> None:
     )
     assert answer.status_code == 400
     assert [error["path"] for error in answer.json()["errors"]] == ["start_at"]
+
+
+def test_no_ms_is_lost_on_the_way_from_text_and_back() -> None:
+    for at in range(1_796_000_000_000, 1_796_000_001_000):
+        text = iso(at)
+        assert text is not None and time_ms(text) == at
