@@ -8,7 +8,6 @@ from starlette.responses import Response
 
 from sandbox.journal.ids import TimeMs
 
-
 _BEGINNING = dt.datetime.fromtimestamp(0, dt.UTC)
 
 
