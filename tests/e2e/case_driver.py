@@ -139,23 +139,27 @@ class Player:
         schemas = case.tools["schemas"][name]
 
         async def serve(args: dict[str, Any], ctx: rewind.ToolContext) -> Any:
-            await self._early[ctx.run].wait()
-            world = self.worlds[ctx.run]
-            world.executed[ctx.call] += 1
-            row = world.answer_for(name, ctx.call, args)
-            due = world.clock_ms + milliseconds(row.get("after"))
-            held = HeldCall(due, ctx.call, asyncio.get_running_loop().create_future())
-            heapq.heappush(world.held, held)
-            await held.release
-            if "error" in row:
-                raise rewind.ToolError(row["error"]["message"], code=row["error"].get("code"))
-            return row["result"]
+            return await self.execute(name, ctx.run, ctx.call, args)
 
         return rewind.tool(
             name=name,
             input_schema=schemas["inputSchema"],
             output_schema=schemas.get("outputSchema"),
         )(serve)
+
+    async def execute(self, name: str, run: str, call: int, args: dict[str, Any]) -> Any:
+        """Execute a call of a tool: its answer is let go of when its turn has come."""
+        await self._early[run].wait()
+        world = self.worlds[run]
+        world.executed[call] += 1
+        row = world.answer_for(name, call, args)
+        due = world.clock_ms + milliseconds(row.get("after"))
+        held = HeldCall(due, call, asyncio.get_running_loop().create_future())
+        heapq.heappush(world.held, held)
+        await held.release
+        if "error" in row:
+            raise rewind.ToolError(row["error"]["message"], code=row["error"].get("code"))
+        return row["result"]
 
     async def start(self, case: Case) -> World:
         run = await self.client.runs.start(
