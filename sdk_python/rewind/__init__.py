@@ -31,7 +31,7 @@ from rewind._errors import (
     UnsupportedMediaType,
 )
 from rewind._tools import Tool, tool
-from rewind._types import Entry, Namespace, Page, Run, SignalReceipt, Task, Token, Toolset
+from rewind._types import Entry, Namespace, Page, Run, Secret, SignalReceipt, Task, Token, Toolset
 from rewind.worker import Worker
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "RunFailed",
     "RunQuarantined",
     "ServerError",
+    "Secret",
     "SignalReceipt",
     "Task",
     "Token",

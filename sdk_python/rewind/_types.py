@@ -151,6 +151,16 @@ class Token(Answer):
 
 
 @dataclass(kw_only=True)
+class Secret(Answer):
+    """What may be told of a secret. `namespace` None: it is the organization's."""
+
+    name: str
+    namespace: str | None = None
+    created_at: str | None = None
+    updated_at: str | None = None
+
+
+@dataclass(kw_only=True)
 class Namespace(Answer):
     name: str
     labels: dict[str, str] = field(default_factory=dict)

@@ -67,7 +67,11 @@ async def test_what_results_are_to_a_script(
         ["big", {"size": inline}], ["big", {"size": inline + 1}], ["big", {"size": limit + 1}],
     ]  # fmt: skip
     async with Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack, client(stack) as sdk:
-        await sdk.toolsets.register("t", mcp=[{"name": "fs", "url": mcp_server.url}])
+        await sdk.secrets.put("files", "the-organizations")
+        await sdk.secrets.put("files", "of-acme", namespace="acme")
+        assert [found.name async for found in sdk.secrets.list(namespace="acme")] == ["files"]
+        server = {"name": "fs", "url": mcp_server.url, "auth": {"secret": "files"}}
+        await sdk.toolsets.register("t", mcp=[server])
         run = await sdk.runs.start(script=RESULTS, toolset="t", input={"calls": calls})
         await ended(sdk, run.id)
         journal = list(await sdk.runs.journal(run.id))
@@ -82,6 +86,7 @@ async def test_what_results_are_to_a_script(
             {"result": 3}, {"a": [1, None]}, "{nope", "12", "", "one\ntwo", ("ToolError", "tool_failed"),
         ]  # fmt: skip
         assert seen[7:] == ["x" * inline, inline + 3, ("ToolError", "too_large")]
+        assert {call["authorization"] for call in mcp_server.calls()} == {"Bearer of-acme"}
         keys = {call["key"] for call in mcp_server.calls()}
         assert keys == {f"{run.id}/{number}" for number in range(1, len(calls) + 1)}
 
