@@ -1,14 +1,16 @@
-"""`rewind serve`: the api and the scheduler in one process, on one event loop."""
+"""`rewind serve`: api, dispatcher and scheduler in one process, on one event loop."""
 
 import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any, Self
 
 import uvicorn
 
 from app.config import Settings
+from app.deps import Services
 from app.dispatcher.egress import Egress
 from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
@@ -65,22 +67,10 @@ async def run(settings: Settings) -> None:
         epoch=CURRENT,
         stop=stop,
     )
-    server = _Server(
-        uvicorn.Config(
-            create_app(services),
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=GRACE_S,
-        )
-    )
+    server = _Server.of(services)
     dispatcher = Dispatcher(store=store, maker=services.call_maker, servers=servers, hints=hints)
     roles = [
-        asyncio.create_task(role)
+        asyncio.create_task(_role(role, stop))
         for role in (
             _leave(server, stop),
             run_scheduler(store, stop),
@@ -106,9 +96,34 @@ async def run(settings: Settings) -> None:
 class _Server(uvicorn.Server):
     """The process's signals are ours: uvicorn would take them over."""
 
+    @classmethod
+    def of(cls, services: Services) -> Self:
+        return cls(
+            uvicorn.Config(
+                create_app(services),
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+async def _role(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """A role that fails takes the process with it: better restarted than without its scheduler."""
+    try:
+        await work
+    except Exception:
+        logger.exception("a role of serve failed; the process leaves")
+        stop.set()
 
 
 async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:
