@@ -25,9 +25,7 @@ class Secrets:
         answer = self._core.call(Call(method="PUT", path=_path(name), body=body), options)
         return Secret.from_wire(answer.data, answer.request_id)
 
-    def get(
-        self, name: str, *, namespace: str | None = None, **options: Unpack[CallOptions]
-    ) -> Secret:
+    def get(self, name: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Secret:
         """When it was written."""
         call = Call(method="GET", path=_path(name), query={"namespace": namespace})
         answer = self._core.call(call, options)
