@@ -72,6 +72,12 @@ def refuse(errors: list[FieldError]) -> None:
         raise ToolsetInvalid(f"{first.path}: {first.message}", errors=errors)
 
 
+UNDECIDABLE = (
+    "its calls wait for an approval, which this deployment cannot take yet: they are never made, and a run that "
+    "makes one waits until it is cancelled or its deadline comes."
+)
+
+
 def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: list[str]) -> Pinned:
     """Fix a checked toolset; `listed` is what each of its servers lists.
 
@@ -92,6 +98,7 @@ def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: l
         pinned_tool(server, tool, name, warnings)
         for (server, tool), name in zip(offered, theirs_named, strict=True)
     ]
+    warnings += [f"{tool['name']}: {UNDECIDABLE}" for tool in tools if tool["approval"] is not None]
     definition: Definition = {"tools": tools}
     servers: Definition = {}
     if body.mcp:
