@@ -18,8 +18,8 @@ help: ## list the commands
 
 setup: $(MADE)/sandbox ## make the environment (a second time: nothing to do)
 
-run: setup ## start Rewind, run the quick start, keep serving (ONCE=1: exit after it)
-	@$(PY) -m examples.quickstart.run $(if $(ONCE),--once)
+run: setup ## start Rewind, run the quick start, keep serving (ONCE=1: exit after it; DEMO=crash: kill a process)
+	@$(PY) -m examples.quickstart.run $(if $(ONCE),--once) $(if $(filter crash,$(DEMO)),--crash)
 
 test: setup $(MADE)/npm-tests ## run the tests (T=path for some of them)
 	$(PYTEST) $(T)

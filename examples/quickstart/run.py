@@ -1,6 +1,7 @@
-"""The quick start: a script runs durably, calls Python functions, sleeps, waits for a decision, and ends.
+"""The quick start: a script calls an MCP server and a Python function, sleeps, waits for a decision, and ends.
 
-`python -m examples.quickstart.run` serves until Ctrl-C; with `--once` it stops what it started and exits.
+`python -m examples.quickstart.run` serves until Ctrl-C; with `--once` it stops what it started and exits; with
+`--crash` the process that runs the script is killed on the way.
 """
 
 import argparse
@@ -17,8 +18,10 @@ from typing import Any
 from rewind import AsyncRewind, NotFound, RewindError, Run
 from rewind.journal_text import JournalText
 
-from examples.quickstart.server import DATA, NotStarted, Server, running_server
-from examples.quickstart.tools import CLOSED, TOOLS
+from examples.quickstart.crash import Crash, worker_pid
+from examples.quickstart.executions import executions
+from examples.quickstart.server import DATA, NotStarted, Server, running_server, running_tracker
+from examples.quickstart.tools import CLOSED, close_issue
 
 SCRIPT = Path(__file__).with_name("stale_issues.ts")
 INPUT = {"repo": "acme/site", "before": "2026-06-01"}
@@ -30,38 +33,41 @@ EARLIER_MAX = 1_000
 WAIT_S = 60.0
 
 
-async def main(server: Server, *, once: bool) -> int:
+async def main(server: Server, tracker: str, *, once: bool, crash: Crash | None) -> int:
     """Everything between "the server is up" and "the server is no longer needed"."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     async with AsyncRewind(api_key=server.api_key, base_url=server.url, namespace=NAMESPACE) as client:
-        await client.toolsets.register(TOOLSET, tools=TOOLS)
+        tools = [close_issue if crash is None else crash.tool]
+        toolset = await client.toolsets.register(
+            TOOLSET, mcp=[{"name": "tracker", "url": tracker}], tools=tools
+        )
         earlier = await earlier_runs(client)
-        async with client.worker(toolset=TOOLSET, tools=TOOLS):
-            show_start(server, earlier)
-            work = asyncio.create_task(run_script(client))
+        async with client.worker(toolset=TOOLSET, tools=tools):
+            show_start(server, tracker, [tool["name"] for tool in toolset.tools], earlier)
+            work = asyncio.create_task(run_script(client, crash))
             await first_of(work, stop)
             if not work.done():
                 work.cancel()
                 return 130
             run = work.result()
-            print_end(server, run)
+            print_end(server, run, crash)
             if once or stop.is_set():
                 return 0 if run.status == "completed" else 1
             print("\nServing the tools until Ctrl-C.", flush=True)
             return await serve(server, stop)
 
 
-async def run_script(client: AsyncRewind) -> Run:
+async def run_script(client: AsyncRewind, crash: Crash | None) -> Run:
     """Start the script, show what it does while it does it, and return the ended run."""
     run = await client.runs.start(
         script=SCRIPT.read_text(encoding="utf-8"), toolset=TOOLSET, input=INPUT, labels=LABELS
     )
     say("run", f"{run.id} started; it calls the tools, then sleeps for 2 s")
     print("\nJournal, live: all that crosses the sandbox's walls, enough to rebuild the run after a crash")
-    showing = asyncio.create_task(show_journal(client, run.id))
+    showing = asyncio.create_task(show_journal(client, run.id, crash))
     try:
         run = await settle(client, run.id)
         await asyncio.wait_for(showing, WAIT_S)
@@ -70,12 +76,15 @@ async def run_script(client: AsyncRewind) -> Run:
     return run
 
 
-async def show_journal(client: AsyncRewind, run: str) -> None:
-    """Print each entry as it is recorded, until the run has ended."""
+async def show_journal(client: AsyncRewind, run: str, crash: Crash | None) -> None:
+    """Print each entry as it is recorded, until the run has ended; crash where it was asked for."""
     text = JournalText.of(sys.stdout)
     print(text.header(), flush=True)
     async for entry in client.runs.events(run):
         print(text.line(entry), flush=True)
+        crashed = None if crash is None else await asyncio.to_thread(crash.after, entry)
+        if crashed is not None:
+            print(f"{'':24}✗ {crashed}", flush=True)
 
 
 async def settle(client: AsyncRewind, started: str) -> Run:
@@ -120,11 +129,13 @@ async def first_of(work: asyncio.Task[Run], stop: asyncio.Event) -> None:
 # -- what it prints
 
 
-def show_start(server: Server, earlier: list[Run]) -> None:
+def show_start(server: Server, tracker: str, tools: list[str], earlier: list[Run]) -> None:
     where = "started here" if server.process is not None else "was running already"
     print("\nRewind quick start\n")
     say("server", f"{server.url} ({where}, data in {DATA})")
-    say("tools", f"{', '.join(tool.name for tool in TOOLS)}: Python functions of this process")
+    served = [name for name in tools if name.startswith("tracker.")]
+    say("tools", f"{', '.join(served)}: the MCP server {tracker} (started here)")
+    say("", f"{', '.join(sorted(set(tools) - set(served)))}: a Python function of this process")
     say("script", f"{SCRIPT.relative_to(Path.cwd()) if SCRIPT.is_relative_to(Path.cwd()) else SCRIPT}")
     if earlier:
         count = f"{len(earlier)}{'+' if len(earlier) == EARLIER_MAX else ''} earlier run{'s' if len(earlier) > 1 else ''}"
@@ -132,18 +143,21 @@ def show_start(server: Server, earlier: list[Run]) -> None:
         say("", f"{count}; the last one {last.id} {last.status}, started {ago(last)}")
 
 
-def print_end(server: Server, run: Run) -> None:
+def print_end(server: Server, run: Run, crash: Crash | None) -> None:
     print()
-    say(
-        "",
-        f"{run.status} after {seconds_between(run.started_at, run.ended_at):.1f} s, {run.usage.get('calls')} calls",
-    )
+    took_s = seconds_between(run.started_at, run.ended_at)
+    say("", f"{run.status} after {took_s:.1f} s, {run.usage.get('calls')} calls")
+    counts = executions(run.id)
+    again = sum(count > 1 for count in counts.values())
+    say("", f"the tools executed {counts.total()} calls; {again or 'none'} of them more than once")
+    if crash is not None and crash.killed is not None:
+        say("", f"process {crash.killed} was killed; process {worker_pid()} went on from the journal")
     print("\nOutput" if run.error is None else "\nError")
     if run.error is not None:
         print(f"  {run.error['name']}: {run.error['message']} (line {run.error.get('line')})")
     else:
         print(f"  {json.dumps(run.output, ensure_ascii=False)}")
-    print(f"  The tools wrote what they closed to {CLOSED}.")
+    print(f"  What was closed is in {CLOSED}.")
     rewind = command()
     print("\nNext")
     say("address", f"{server.url}   API reference {server.url}/docs")
@@ -184,10 +198,14 @@ def ago(run: Run) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--once", action="store_true", help="stop and exit when the run has ended")
+    parser.add_argument(
+        "--crash", action="store_true", help="kill the process that runs the script on the way"
+    )
     options = parser.parse_args()
     try:
-        with running_server() as started:
-            code = asyncio.run(main(started, once=options.once))
+        with running_tracker() as address, running_server() as started:
+            demo = Crash(close_issue) if options.crash else None
+            code = asyncio.run(main(started, address, once=options.once, crash=demo))
     except (NotStarted, RewindError) as error:
         print(f"\nerror: {error}\nThe logs are in {DATA / 'logs'}.", file=sys.stderr)
         code = 1

@@ -1,4 +1,4 @@
-"""The server that the quick start talks to: the one of this folder if it runs, else one of its own."""
+"""What the quick start talks to: Rewind (the server of this folder if it runs, else one of its own), and a tracker."""
 
 import contextlib
 import json
@@ -56,6 +56,30 @@ def running_server() -> Iterator[Server]:
         _stop(process)
 
 
+@contextlib.contextmanager
+def running_tracker() -> Iterator[str]:
+    """Start the MCP server of this example and answer its address; it ends with the context or this process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "examples.quickstart.tracker_server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        if not url:
+            raise NotStarted(f"the MCP server of this example ended with exit code {process.wait()}")
+        yield url
+    finally:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+        _wait(process)
+        process.stdout.close()
+
+
 def _found() -> Server | None:
     """The server that `.rewind/dev.json` names, if it answers and takes that key."""
     try:
@@ -86,10 +110,14 @@ def _port_options() -> list[str]:
 def _stop(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
+    _wait(process)
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
     try:
         process.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    if process.stdout is not None:
-        process.stdout.close()

@@ -1,5 +1,5 @@
 import { sleep, waitForSignal } from "rewind";
-import { tracker } from "rewind:tools";
+import { close_issue, tracker } from "rewind:tools";
 
 type Issue = { number: number; title: string; updated_at: string; labels: string[] };
 type Decision = { close: boolean; by: string };
@@ -18,7 +18,7 @@ export default async function main(input: { repo: string; before: string }) {
   const threads = await Promise.all(
     old.map((issue) => tracker.read_comments({ repo: input.repo, number: issue.number })),
   );
-  const stale = old.filter((_, i) => !threads[i]?.some((comment) => comment.text.includes("still happens")));
+  const stale = old.filter((_, i) => !threads[i]?.comments.some((text) => text.includes("still happens")));
   console.log(`${stale.length} of ${issues.length} issues are stale`);
 
   await sleep("2s"); // "10d" works as well: nothing runs while a script sleeps
@@ -27,7 +27,7 @@ export default async function main(input: { repo: string; before: string }) {
 
   const closed: string[] = [];
   for (const issue of stale) {
-    const done = await tracker.close_issue({ repo: input.repo, number: issue.number, reason: "no activity" });
+    const done = await close_issue({ repo: input.repo, number: issue.number, reason: "no activity" });
     closed.push(`#${done.number} ${issue.title}`);
   }
   return { closed, stale: stale.length, decided_by: decision.by };
