@@ -90,7 +90,7 @@ class Claims:
                         await asyncio.sleep(linger_s)
                     # What a worker leased in its append came with a hint; else look at what is on offer.
                     left = waited and await gone()
-                    if not (tasks := watch.take()) and not left:
+                    if not (tasks := watch.take()) and watch.look and not left:
                         watch.offers.clear()
                         tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
                         self._note(wanted, dry=len(tasks) < body.max)

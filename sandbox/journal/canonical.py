@@ -6,6 +6,7 @@ here, before it can reach a journal.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from json import JSONDecodeError, JSONDecoder, JSONEncoder
@@ -188,8 +189,8 @@ def _object(pairs: list[tuple[str, Json]]) -> object:
     result = dict(pairs)
     if len(result) == len(pairs):
         return result
-    keys = [key for key, _ in pairs]
-    twice = next(key for index, key in enumerate(keys) if key in keys[:index])
+    times = Counter(key for key, _ in pairs)
+    twice = next(key for key in result if times[key] > 1)
     return _Refused("duplicate_key", f"the key {_quoted(twice)} is given twice")
 
 

@@ -21,6 +21,8 @@ ANNOUNCE_S = 0.8
 WATCHED_S = 3.0
 """How long a worker remembers that a run is watched; whoever watches names it every POLL_MAX_S."""
 WATCHED_AT_ONCE = 1_000
+LOOKS_PER_S = 50
+"""Of all waiting claims of one organization, without a hint; up to so many claims, each looks every second."""
 UNSEEN_MAX = 1_000
 """Offers remembered for an organization while no claim is free to look; more are found by looking."""
 
@@ -41,17 +43,24 @@ class Watch:
     def woken(self) -> bool:
         return self._event.is_set()
 
-    async def wait(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> bool:
+        """Whether it was woken, and not only a while has passed."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._event.wait(), min(timeout_s, POLL_MAX_S))
+        woken = self._event.is_set()
         self._event.clear()
+        return woken
 
 
 class ParkedWatch(Watch):
     """A claim that waits: workers may lease new calls to it; `tasks` are those that came with a hint."""
 
-    def __init__(self, announce: Callable[..., None], *, lazy: bool) -> None:
+    def __init__(self, announce: Callable[..., None], beside: Callable[[], int], *, lazy: bool) -> None:
         super().__init__()
+        self.look = True
+        """Whether it is worth looking at what is on offer, which costs a query."""
+        self._looked_at = time.monotonic()
+        self._beside = beside
         self.tasks: list[Task] = []
         self.offers: set[Offer] = set()
         """Calls on offer that this claim was woken for and has not looked at yet."""
@@ -66,12 +75,18 @@ class ParkedWatch(Watch):
         taken, self.tasks = self.tasks, []
         return taken
 
-    async def wait(self, timeout_s: float) -> None:
+    async def wait(self, timeout_s: float) -> bool:
         now = time.monotonic()
         if now - self._announced_at >= ANNOUNCE_S:
             self._announced_at = now
             self._announce()
-        await super().wait(timeout_s)
+        woken = await super().wait(timeout_s)
+        now = time.monotonic()
+        # Looks without a hint are a safety net, which many claims of one organization share.
+        self.look = woken or now - self._looked_at >= self._beside() / LOOKS_PER_S
+        if self.look:
+            self._looked_at = now
+        return woken
 
 
 class Wakeups:
@@ -82,7 +97,7 @@ class Wakeups:
         """Called with a claim that does not wait here any more, a task that was leased to it, and what wakes
         another claim once the task is on offer again."""
         self._runs: dict[str, list[tuple[Watch, bool]]] = defaultdict(list)
-        self._tasks: dict[str, list[tuple[TaskFilter, ParkedWatch]]] = defaultdict(list)
+        self._tasks: dict[str, dict[ParkedWatch, TaskFilter]] = defaultdict(dict)
         self._unseen: dict[str, set[Offer]] = defaultdict(set)
         hints.on_message(self._on_hint)
 
@@ -117,7 +132,8 @@ class Wakeups:
         `lazy`: an event that leads to such a call is about to be recorded; the two hints travel together.
         """
         message = park_message(claim_id, wanted, slots, self._hints.address)
-        watch = ParkedWatch(partial(self._hints.send, "worker", message), lazy=lazy)
+        waiting = self._tasks[wanted.organization]
+        watch = ParkedWatch(partial(self._hints.send, "worker", message), waiting.__len__, lazy=lazy)
         former = self._parked.get(claim_id)
         if former is not None:
             former.replaced = True
@@ -128,17 +144,17 @@ class Wakeups:
             unseen.discard(offer)
             watch.offers.add(offer)
             watch.wake()
-        self._tasks[wanted.organization].append((wanted, watch))
+        waiting[watch] = wanted
         try:
             yield watch
         finally:
             if not watch.replaced:
                 del self._parked[claim_id]
                 self._hints.send("worker", unpark_message(claim_id, wanted), lazy=True)
-            self._tasks[wanted.organization].remove((wanted, watch))
+            del waiting[watch]
             for offer in watch.offers:  # answered with other calls, without a look at these
                 self.wake_task(wanted.organization, *offer)
-            if not self._tasks[wanted.organization]:
+            if not waiting and self._tasks.get(wanted.organization) is waiting:
                 del self._tasks[wanted.organization]
 
     def wake_run(self, run: RunId, *, ended: bool) -> None:
@@ -149,7 +165,7 @@ class Wakeups:
     def wake_task(self, organization: str, namespace: str, toolset: str | None, tool: str) -> None:
         """One waiter looks at each offered call; with none free, the next one that comes does."""
         offer = (namespace, toolset, tool)
-        for wanted, watch in self._tasks.get(organization, ()):
+        for watch, wanted in self._tasks.get(organization, {}).items():
             if not watch.woken and _takes(wanted, offer):
                 watch.offers.add(offer)
                 watch.wake()

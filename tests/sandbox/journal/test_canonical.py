@@ -120,8 +120,19 @@ def test_depth_of_a_value_counts_its_arrays_and_objects() -> None:
         canonical_text(loop)
 
 
+KEYS = ",".join(f'"{n}":0' for n in range(100_000))
+
+
 @pytest.mark.parametrize(
-    "text", ["[" * 4_000_000, '"\\' * 2_000_000, "[]," * 1_000_000, '{"":[' * 1_000_000, '["' * 2_000_000]
+    "text",
+    [
+        "[" * 4_000_000,
+        '"\\' * 2_000_000,
+        "[]," * 1_000_000,
+        '{"":[' * 1_000_000,
+        '["' * 2_000_000,
+        f'{{{KEYS},"99999":1}}',
+    ],
 )
 def test_hostile_text_is_refused_in_linear_time(text: str) -> None:
     started = time.process_time()

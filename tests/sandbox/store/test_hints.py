@@ -1,13 +1,14 @@
 """Hints reach every process of a role, survive dead peers, and wake exactly who should look."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
 from sandbox.journal.ids import NamespaceId, OrganizationId, RunId
 from sandbox.store.hints import HintBus
 from sandbox.store.interface import TaskFilter
-from sandbox.store.wakeups import Wakeups
+from sandbox.store.wakeups import LOOKS_PER_S, Wakeups
 from tests.fixtures.turns import until
 
 ORGANIZATION = OrganizationId("o")
@@ -94,6 +95,26 @@ async def test_wakeups_are_for_the_run_and_for_one_waiter_per_call(tmp_path: Pat
     assert not wakeups._tasks
     assert not any(wakeups._unseen.values())
     receiver.close()
+
+
+async def test_of_many_waiting_claims_few_look_without_a_hint(tmp_path: Path) -> None:
+    """Thousands of them would otherwise ask the database thousands of times a second."""
+    wakeups = Wakeups(HintBus(tmp_path, "api"))
+    moment = 2 / LOOKS_PER_S
+    with contextlib.ExitStack() as stack:
+        watch = stack.enter_context(wakeups.park(TaskFilter(ORGANIZATION), "first", 1))
+        assert watch.look
+        await watch.wait(moment)
+        assert watch.look, "alone it is a safety net for a lost hint"
+        for number in range(20 * LOOKS_PER_S):
+            stack.enter_context(wakeups.park(TaskFilter(ORGANIZATION), str(number), 1))
+        other = stack.enter_context(wakeups.park(TaskFilter(OrganizationId("p")), "other", 1))
+        await asyncio.gather(watch.wait(moment), other.wait(moment))
+        assert (watch.look, other.look) == (False, True)
+        watch.wake()
+        await watch.wait(moment)
+        assert watch.look
+    assert not wakeups._tasks
 
 
 async def test_an_offer_that_nobody_looked_at_wakes_the_next_claim(tmp_path: Path) -> None:
