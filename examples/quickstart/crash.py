@@ -10,7 +10,8 @@ from typing import Any
 
 from rewind import Tool
 
-from examples.quickstart.server import DATA, NotStarted
+from examples.quickstart.executions import DATA
+from examples.quickstart.server import NotStarted
 
 HELD_S = 20.0
 

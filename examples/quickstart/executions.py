@@ -5,7 +5,8 @@ import os
 from collections import Counter
 from pathlib import Path
 
-FOLDER = Path(os.environ.get("REWIND_DATA", ".rewind")) / "quickstart"
+DATA = Path(os.environ.get("REWIND_DATA", ".rewind"))
+FOLDER = DATA / "quickstart"
 EXECUTED = FOLDER / "executed.jsonl"
 
 

@@ -19,21 +19,20 @@ from rewind import AsyncRewind, NotFound, RewindError, Run
 from rewind.journal_text import JournalText
 
 from examples.quickstart.crash import Crash, worker_pid
-from examples.quickstart.executions import executions
-from examples.quickstart.server import DATA, NotStarted, Server, running_server, running_tracker
+from examples.quickstart.executions import DATA, executions
+from examples.quickstart.server import NotStarted, Server, running_server, running_tracker, toolset_name
 from examples.quickstart.tools import CLOSED, close_issue
 
 SCRIPT = Path(__file__).with_name("stale_issues.ts")
 INPUT = {"repo": "acme/site", "before": "2026-06-01"}
 DECISION: dict[str, Any] = {"close": True, "by": "ada"}
 LABELS = {"example": "quickstart"}
-TOOLSET = "quickstart"
 NAMESPACE = "default"
 EARLIER_MAX = 1_000
 WAIT_S = 60.0
 
 
-async def main(server: Server, tracker: str, *, once: bool, crash: Crash | None) -> int:
+async def main(server: Server, tracker: str, name: str, *, once: bool, crash: Crash | None) -> int:
     """Everything between "the server is up" and "the server is no longer needed"."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -41,13 +40,11 @@ async def main(server: Server, tracker: str, *, once: bool, crash: Crash | None)
         loop.add_signal_handler(number, stop.set)
     async with AsyncRewind(api_key=server.api_key, base_url=server.url, namespace=NAMESPACE) as client:
         tools = [close_issue if crash is None else crash.tool]
-        toolset = await client.toolsets.register(
-            TOOLSET, mcp=[{"name": "tracker", "url": tracker}], tools=tools
-        )
+        toolset = await client.toolsets.register(name, mcp=[{"name": "tracker", "url": tracker}], tools=tools)
         earlier = await earlier_runs(client)
-        async with client.worker(toolset=TOOLSET, tools=tools):
+        async with client.worker(toolset=name, tools=tools):
             show_start(server, tracker, [tool["name"] for tool in toolset.tools], earlier)
-            work = asyncio.create_task(run_script(client, crash))
+            work = asyncio.create_task(run_script(client, name, crash))
             await first_of(work, stop)
             if not work.done():
                 work.cancel()
@@ -56,14 +53,14 @@ async def main(server: Server, tracker: str, *, once: bool, crash: Crash | None)
             print_end(server, run, crash)
             if once or stop.is_set():
                 return 0 if run.status == "completed" else 1
-            print("\nServing the tools until Ctrl-C.", flush=True)
+            print(f"\nServing the toolset {name} until Ctrl-C.", flush=True)
             return await serve(server, stop)
 
 
-async def run_script(client: AsyncRewind, crash: Crash | None) -> Run:
+async def run_script(client: AsyncRewind, toolset: str, crash: Crash | None) -> Run:
     """Start the script, show what it does while it does it, and return the ended run."""
     run = await client.runs.start(
-        script=SCRIPT.read_text(encoding="utf-8"), toolset=TOOLSET, input=INPUT, labels=LABELS
+        script=SCRIPT.read_text(encoding="utf-8"), toolset=toolset, input=INPUT, labels=LABELS
     )
     say("run", f"{run.id} started; it calls the tools, then sleeps for 2 s")
     print("\nJournal, live: all that crosses the sandbox's walls, enough to rebuild the run after a crash")
@@ -203,9 +200,9 @@ if __name__ == "__main__":
     )
     options = parser.parse_args()
     try:
-        with running_tracker() as address, running_server() as started:
+        with running_tracker() as address, running_server() as started, toolset_name() as named:
             demo = Crash(close_issue) if options.crash else None
-            code = asyncio.run(main(started, address, once=options.once, crash=demo))
+            code = asyncio.run(main(started, address, named, once=options.once, crash=demo))
     except (NotStarted, RewindError) as error:
         print(f"\nerror: {error}\nThe logs are in {DATA / 'logs'}.", file=sys.stderr)
         code = 1

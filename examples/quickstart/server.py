@@ -1,6 +1,7 @@
 """What the quick start talks to: Rewind (the server of this folder if it runs, else one of its own), and a tracker."""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -9,11 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from rewind import Rewind, RewindError
 
-DATA = Path(os.environ.get("REWIND_DATA", ".rewind"))
+from examples.quickstart.executions import DATA, FOLDER
+
 PORT = 8484
 STOP_TIMEOUT_S = 30
 
@@ -54,6 +55,19 @@ def running_server() -> Iterator[Server]:
         yield Server(ready["url"], ready["api_key"], process)
     finally:
         _stop(process)
+
+
+@contextlib.contextmanager
+def toolset_name() -> Iterator[str]:
+    """`quickstart`; a name of its own while another process of this folder serves that one."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / "lock").open("w") as file:
+        name = "quickstart"
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            name = f"quickstart-{os.getpid()}"
+        yield name
 
 
 @contextlib.contextmanager
