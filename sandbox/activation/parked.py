@@ -6,11 +6,11 @@ whatever is lost here, the claim finds its tasks when it looks, at the latest af
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sandbox.store.hints import Message
-from sandbox.store.interface import RunFacts
+from sandbox.store.interface import CommandAppend, RunFacts
 
 CLAIMS_MAX = 10_000
 FRESH_S = 2.0
@@ -53,6 +53,16 @@ class ParkedClaims:
 
     def on_unpark(self, message: Message) -> None:
         self._remove(message["organization"], message["claim"])
+
+    def on_batch(self, batch: Sequence[CommandAppend]) -> None:
+        """These appends are being committed: a claim that is leased calls here is answered with them and leaves.
+
+        A later call must not be leased to it, its api would have to give it back.
+        """
+        for append in batch:
+            for draft in append.commands:
+                if draft.claim_id is not None and append.organization is not None:
+                    self._remove(append.organization, draft.claim_id)
 
     def lease(self, facts: RunFacts, tool: str) -> ParkedClaim | None:
         """A claim that takes this call, if one is parked; the slot is used up."""

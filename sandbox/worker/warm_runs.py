@@ -41,6 +41,7 @@ class WarmRuns:
         self._hints = hints
         self._warm_max = warm_max
         self.parked = ParkedClaims()
+        store.on_batch = self.parked.on_batch
         self.watched = WatchedRuns()
         self._runs: OrderedDict[RunId, LiveRun] = OrderedDict()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}

@@ -8,7 +8,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import asyncpg
@@ -73,6 +73,8 @@ class PostgresOwner(PostgresEdge):
         self.command_batcher: Batcher[CommandAppend, CommandVerdict] = Batcher(
             self._commit_commands, key=lambda append: (append.namespace, append.run)
         )
+        self.on_batch: Callable[[Sequence[CommandAppend]], None] | None = None
+        """Called with the appends of each commit as it begins."""
         self.worker = WorkerId(0)
 
     @classmethod
@@ -188,6 +190,8 @@ class PostgresOwner(PostgresEdge):
         return await self.command_batcher.put(append)
 
     async def _commit_commands(self, batch: Sequence[CommandAppend]) -> list[CommandVerdict]:
+        if self.on_batch is not None:
+            self.on_batch(batch)
         drafts = [draft for append in batch for draft in append.commands]
         named = [[big_value(draft.type, draft.body) for draft in append.commands] for append in batch]
 

@@ -6,8 +6,18 @@ import pytest
 
 from sandbox.activation import parked
 from sandbox.activation.parked import FRESH_S, ParkedClaims
-from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunId
-from sandbox.store.interface import RunFacts, TaskFilter
+from sandbox.journal.entries import EntryType
+from sandbox.journal.ids import (
+    Digest,
+    Epoch,
+    NamespaceId,
+    OrganizationId,
+    RunId,
+    Seq,
+    TimeMs,
+    WorkerId,
+)
+from sandbox.store.interface import CommandAppend, CommandDraft, RunFacts, TaskFilter
 from sandbox.store.leases import park_message, unpark_message
 
 ORGANIZATION = OrganizationId("o")
@@ -58,6 +68,30 @@ def test_a_claim_that_is_not_named_again_is_gone(claims: ParkedClaims, now: list
     claims.on_park(park_message("c2", TaskFilter(ORGANIZATION), 1, "api"))
     now[0] += FRESH_S / 2 + 0.1
     assert [leased_to(claims), leased_to(claims)] == ["c2", None]
+
+
+def test_calls_of_one_commit_share_a_claim_and_later_ones_get_another(claims: ParkedClaims) -> None:
+    for name in ("c1", "c2"):
+        claims.on_park(park_message(name, TaskFilter(ORGANIZATION), 9, "api"))
+    assert [leased_to(claims), leased_to(claims)] == ["c1", "c1"]
+    leased = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), b"{}", n=1, claim_id="c1")
+    claims.on_batch(
+        [
+            CommandAppend(
+                namespace=FACTS.namespace,
+                run=FACTS.run,
+                worker=WorkerId(1),
+                owner_epoch=1,
+                commands_before=0,
+                delivered=Seq(0),
+                cpu_us=0,
+                activations=1,
+                organization=ORGANIZATION,
+                commands=[leased],
+            )
+        ]
+    )
+    assert leased_to(claims) == "c2"
 
 
 @pytest.mark.parametrize(
