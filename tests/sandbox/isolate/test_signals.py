@@ -113,6 +113,10 @@ async def test_from_harness_takes_only_signals_of_keys_and_members(pool: object,
         "waitForSignal('x', { timeout: 'soon' })",
         "waitForSignal('x', { signal: {} as any })",
         "waitForSignal('\\ud800')",
+        "waitForSignal('\\u0000')",
+        "waitForSignal('a b')",
+        "waitForSignal('x'.repeat(129))",
+        "waitForSignal('x'.repeat(1_000_000))",
     ],
 )
 async def test_bad_waits_reject_and_record_nothing(run: Run, call: str) -> None:

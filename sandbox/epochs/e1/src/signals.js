@@ -1,6 +1,6 @@
 // Signals: matched here, at delivery. One sent before it is awaited is kept; waits of one name are served
 // first come, first served.
-import { MapClass, PromiseClass, TypeErrorClass, hasOwn, mapGet, mapSet, newList, rejectedWith, isWellFormed } from "./primordials.js";
+import { MapClass, PromiseClass, TypeErrorClass, hasOwn, mapGet, mapSet, newList, rejectedWith, charCodeAt } from "./primordials.js";
 import { addTimer, addWait, clearTimer, clearWait, endWait, never, run } from "./journal.js";
 import { callsite } from "./stack.js";
 import { cancelled } from "./errors.js";
@@ -53,6 +53,19 @@ export const deliverSignal = (event) => {
   }
 };
 
+const NAME_MAX = 128;
+
+/** What can be sent can be awaited: [A-Za-z0-9_.:-]{1,128}. */
+const checkName = (name) => {
+  let fine = typeof name === "string" && name !== "" && name.length <= NAME_MAX;
+  for (let i = 0; fine && i < name.length; i++) {
+    const c = charCodeAt(name, i);
+    // 45 - 46 . 48-58 0-9 and : 65-90 A-Z 95 _ 97-122 a-z
+    fine = c === 45 || c === 46 || (c >= 48 && c <= 58) || (c >= 65 && c <= 90) || c === 95 || (c >= 97 && c <= 122);
+  }
+  if (!fine) throw new TypeErrorClass("waitForSignal needs the name of a signal: 1 to 128 letters, digits and _ . : -");
+};
+
 const readOptions = (options) => {
   const { timeout, signal, from } = options ?? {};
   if (from !== undefined && from !== "harness") throw new TypeErrorClass('waitForSignal: `from` can only be "harness"');
@@ -89,7 +102,7 @@ export function waitForSignal(name, options) {
   const site = callsite(waitForSignal);
   let asked;
   try {
-    if (typeof name !== "string" || name === "" || !isWellFormed(name)) throw new TypeErrorClass("waitForSignal needs the name of a signal");
+    checkName(name);
     asked = readOptions(options);
     if (asked.signal !== undefined && isAborted(asked.signal)) {
       return rejectedWith(cancelled("the wait was aborted", site, { cause: reasonOf(asked.signal) }));
