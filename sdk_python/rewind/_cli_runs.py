@@ -25,6 +25,7 @@ from rewind.journal_text import JournalText, compact, error_text, size_text, too
 FIRST_WAIT_MS = 1_000
 """The start itself waits only so long, so that the run's id is known while it is waited for."""
 OUTPUT_LINE_CHARS = 100
+_NO_TOOLS = '"rewind:tools" has no export'
 _SIGNS = {
     "completed": "green",
     "failed": "red",
@@ -101,7 +102,10 @@ def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) ->
         except KeyboardInterrupt:
             console.note(f"\nThe run goes on: rewind runs get {run.id} --wait 30s")
             raise
-    return _show(run, console)
+    code = _show(run, console)
+    if arguments.toolset is None and run.error and _NO_TOOLS in str(run.error.get("message")):
+        console.note("The run has no tools: name some with --toolset. `rewind toolsets list` shows them.")
+    return code
 
 
 def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -164,13 +168,13 @@ def print_output(arguments: argparse.Namespace, client: Rewind, console: Console
 
 def print_journal(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
     text = JournalText(console.style)
-    if not arguments.json:
-        console.line(text.header())
-    for entry in _entries(arguments, client):
+    for number, entry in enumerate(_entries(arguments, client)):
         if arguments.json:
             console.json(entry)
-        else:
-            console.line(text.line(entry))
+            continue
+        if number == 0:
+            console.line(text.header())
+        console.line(text.line(entry))
     return 0
 
 

@@ -94,6 +94,8 @@ def connect(arguments: argparse.Namespace) -> Rewind:
     url = arguments.url or os.environ.get("REWIND_URL")
     found = {} if secret else _dev_server()
     if not secret and not found:
+        if url:
+            raise Usage(f"No key for {url}: set REWIND_API_KEY (or REWIND_TOKEN).")
         raise Usage(
             "No server to talk to: set REWIND_URL and REWIND_API_KEY (or REWIND_TOKEN), "
             "or start one in this folder with `rewind dev`."
@@ -144,7 +146,7 @@ def _advice(error: ApiError) -> str | None:
     match error.code:
         case "unauthenticated":
             return "Check REWIND_API_KEY or REWIND_TOKEN; .rewind/dev.json has the key of `rewind dev`."
-        case "not_found":
+        case "not_found" if "namespace" in error.detail:
             return "With an API key, --namespace says whose objects are meant."
         case "unknown_toolset":
             return "`rewind toolsets list` shows the registered ones."

@@ -159,11 +159,11 @@ async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run)
 
 
 async def test_refusals_for_programs_are_json(server: FakeApi, run: Run) -> None:
-    server.on(f"GET /v1/runs/{RUN_ID}", problem(404, "not_found", "There is no such run."))
+    server.on(f"GET /v1/runs/{RUN_ID}", problem(404, "not_found", "There is no such run in this namespace."))
     result = await run("runs", "get", RUN_ID, "--json")
     assert result.code == 3
     assert json.loads(result.out)["code"] == "not_found"
-    assert "There is no such run. (404 not_found)" in result.err
+    assert "There is no such run in this namespace. (404 not_found)" in result.err
     assert "--namespace" in result.err
 
 
@@ -180,6 +180,33 @@ async def test_no_server_is_known(run: Run) -> None:
     result = await run("runs", "list")
     assert (result.code, result.out) == (2, "")
     assert "REWIND_URL" in result.err
+    named = await run("runs", "list", "--url", "http://127.0.0.1:1")
+    assert (named.code, named.err) == (
+        2,
+        "error: No key for http://127.0.0.1:1: set REWIND_API_KEY (or REWIND_TOKEN).\n",
+    )
+
+
+async def test_a_run_that_was_given_no_tools(server: FakeApi, run: Run) -> None:
+    error = {"name": "TypeError", "message": '"rewind:tools" has no export "shop": it has none'}
+    server.on("POST /v1/runs", run_json(status="failed", output=None, error=error))
+    assert "--toolset" in (await run("run", "-", stdin="")).err
+    server.on("POST /v1/runs", run_json(status="failed", output=None, error=error))
+    assert (await run("run", "-", "--toolset", "shop", stdin="")).err == ""
+
+
+async def test_a_run_without_output_is_in_the_right_namespace(server: FakeApi, run: Run) -> None:
+    refusal = problem(404, "not_found", "The run has no output: it is failed.")
+    server.on(f"GET /v1/runs/{RUN_ID}/output", refusal)
+    result = await run("runs", "output", RUN_ID)
+    assert (result.code, result.err) == (3, "error: The run has no output: it is failed. (404 not_found)\n")
+
+
+async def test_an_unknown_run_has_no_journal(server: FakeApi, run: Run) -> None:
+    refusal = problem(404, "not_found", "There is no such run in this namespace.")
+    server.on(f"GET /v1/runs/{RUN_ID}/journal", refusal)
+    result = await run("runs", "journal", RUN_ID)
+    assert (result.code, result.out) == (3, "")
 
 
 async def test_the_dev_server_of_the_folder_is_found(api: FakeApi, run: Run, tmp_path: Path) -> None:
