@@ -156,7 +156,7 @@ async def w4_waiting(session: Session) -> None:
 
     per_run = {role: (pss_after[role] - pss_before[role]) / len(waiting) for role in pss_after}
     store = {name: store_after[name] - store_before.get(name, 0) for name in store_after}
-    memory_kib = sum(kib for role, kib in per_run.items() if role not in {"postgres", "sdk"})
+    memory_kib = max(0.0, sum(kib for role, kib in per_run.items() if role not in {"postgres", "sdk"}))
     store_kib = sum(store.values()) / 1024 / len(waiting)
     report = session.report
     report.add(f"W4 {len(waiting):,} runs waiting, reached after", reached_s, "s")
