@@ -93,6 +93,8 @@ def connect(arguments: argparse.Namespace) -> Rewind:
     secret = os.environ.get("REWIND_API_KEY") or os.environ.get("REWIND_TOKEN")
     url = arguments.url or os.environ.get("REWIND_URL")
     found = {} if secret else _dev_server()
+    if url and url.rstrip("/") != str(found.get("url")):
+        found = {}  # the key of one server is not shown to another
     if not secret and not found:
         if url:
             raise Usage(f"No key for {url}: set REWIND_API_KEY (or REWIND_TOKEN).")

@@ -218,6 +218,11 @@ async def test_the_dev_server_of_the_folder_is_found(api: FakeApi, run: Run, tmp
     assert result.code == 0, result.err
     assert api.requests[0].headers["authorization"] == "Bearer rwk_dev"
     assert "namespace=default" in api.requests[0].target
+    # Its key is for its own address, and for no other that is named.
+    assert (await run("runs", "list", "--url", api.url + "/")).code == 0
+    other = await run("runs", "list", "--url", "http://127.0.0.1:1")
+    assert (other.code, len(api.requests)) == (2, 2)
+    assert "No key for http://127.0.0.1:1" in other.err
 
 
 async def test_listing_runs(server: FakeApi, run: Run) -> None:
