@@ -37,6 +37,10 @@ async def test_readyz_without_a_database(api: Api, monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, "not reachable" in answer.json()["detail"]) == (503, True)
 
 
+ANY_JSON = {"/v1/runs/{run}/values/{sha256}"}
+"""Calls that answer whatever value the run has: no schema can say more."""
+
+
 async def test_the_openapi_document_describes_every_call(api: Api) -> None:
     document = (await api.call("GET", "/openapi.json", secret="")).json()
     assert document["openapi"].startswith("3.1")
@@ -60,7 +64,8 @@ async def test_the_openapi_document_describes_every_call(api: Api) -> None:
                 if code >= "400":
                     assert "application/problem+json" in response["content"], where
                 elif code != "204":
-                    assert response["content"]["application/json"]["schema"]["$ref"], where
+                    schema = response["content"]["application/json"]["schema"]
+                    assert schema.get("$ref") or path in ANY_JSON, where
     start = document["paths"]["/v1/runs"]["post"]
     assert "script_refused" in start["responses"]["422"]["description"]
     assert [parameter["name"] for parameter in start["parameters"]] == ["namespace", "Idempotency-Key"]

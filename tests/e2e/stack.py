@@ -62,7 +62,12 @@ class Database:
                     self._connection = await eventually(self._connect, what="a connection to Postgres")
                 try:
                     return list(await self._connection.fetch(sql, *values))
-                except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
+                except (
+                    asyncpg.PostgresConnectionError,
+                    asyncpg.InterfaceError,
+                    asyncpg.InternalClientError,
+                    OSError,
+                ):
                     self._connection.terminate()
                     self._connection = None
 

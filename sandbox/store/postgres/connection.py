@@ -28,6 +28,7 @@ PLANNER_SETTINGS = {
 LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg says of a connection that broke in the middle of a statement
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -73,10 +74,14 @@ async def _keep(_connection: asyncpg.Connection) -> None:
 
 @asynccontextmanager
 async def acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
-    """A pooled connection; losing it raises Unavailable."""
+    """A pooled connection; losing it raises Unavailable, and nobody gets it again."""
     try:
         async with pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
-            yield connection
+            try:
+                yield connection
+            except LOST:
+                connection.terminate()
+                raise
     except LOST as error:
         raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
 
