@@ -37,6 +37,7 @@ async def test_readyz_without_a_database(api: Api, monkeypatch: pytest.MonkeyPat
     assert (answer.status_code, "not reachable" in answer.json()["detail"]) == (503, True)
 
 
+STREAM = "/v1/runs/{run}/events"
 ANY_JSON = {"/v1/runs/{run}/values/{sha256}"}
 """Calls that answer whatever value the run has: no schema can say more."""
 
@@ -63,6 +64,8 @@ async def test_the_openapi_document_describes_every_call(api: Api) -> None:
                 assert "X-Request-Id" in response["headers"], where
                 if code >= "400":
                     assert "application/problem+json" in response["content"], where
+                elif path == STREAM:
+                    assert "text/event-stream" in response["content"]
                 elif code != "204":
                     schema = response["content"]["application/json"]["schema"]
                     assert schema.get("$ref") or path in ANY_JSON, where
