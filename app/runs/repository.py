@@ -8,6 +8,7 @@ import asyncpg
 
 from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, Seq, TimeMs
 from sandbox.store.interface import RunStatus, StoredEntry
+from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
 
@@ -30,6 +31,9 @@ class Head:
 class RunRepository:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
+        self._statuses: Batcher[tuple[NamespaceId, RunId], RunStatus | None] = Batcher(
+            self._read_statuses, key=lambda pair: pair
+        )
 
     async def entries_at(
         self, namespace: NamespaceId, places: Sequence[tuple[RunId, int]]
@@ -111,8 +115,9 @@ class RunRepository:
         }
 
     async def status(self, namespace: NamespaceId, run: RunId) -> RunStatus | None:
-        async with acquired(self._pool) as connection:
-            status = await connection.fetchval(
-                "select status from runs where namespace_id = $1 and run_id = $2", namespace, run
-            )
-        return None if status is None else RunStatus(status)
+        """Of one run; those who ask at the same time share a query."""
+        return await self._statuses.put((namespace, run))
+
+    async def _read_statuses(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> list[RunStatus | None]:
+        heads = await self.heads(runs)
+        return [heads[run].status if run in heads else None for _, run in runs]

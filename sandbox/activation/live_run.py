@@ -4,6 +4,7 @@ The journal is the only source of truth: whatever happens here in memory, droppi
 the run again leads to the same state. Live events and recorded ones enter the isolate through one call.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -158,14 +159,15 @@ class LiveRun:
     # -- Loading
 
     async def _load(self) -> None:
-        self.facts = await self._store.load_facts(self.namespace, self.run)
-        if self.facts is None:
-            raise ImpossibleEntry(f"the script or the toolset of run {self.run} is gone")
-        self._tools = pinned_tools(self.facts.tools)
         self._stage = self._stage_before = "running"
         self._cancel_seq = self._first_cleanup_call = None
         self.inbox = Inbox(Seq(self.delivered + 1))
-        entries = await self._read_all()
+        self.facts, entries = await asyncio.gather(
+            self._store.load_facts(self.namespace, self.run), self._read_all()
+        )
+        if self.facts is None:
+            raise ImpossibleEntry(f"the script or the toolset of run {self.run} is gone")
+        self._tools = pinned_tools(self.facts.tools)
         started, _ = decode_body(entries[0].type, entries[0].body)
         if not isinstance(started, RunStarted):
             raise ImpossibleEntry("the journal does not begin with run_started")
