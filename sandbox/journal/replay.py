@@ -10,7 +10,7 @@ from typing import Protocol
 
 from sandbox.journal import entries as e
 from sandbox.journal.codec import TYPE_NAMES, decode_body
-from sandbox.journal.entries import COMMAND_TYPES, END_TYPES, EntryType
+from sandbox.journal.entries import COMMAND_TYPES, EntryType
 from sandbox.journal.errors import Divergence
 from sandbox.journal.ids import Json, Seq
 
@@ -35,11 +35,6 @@ class Cursor:
         self._commands = [entry for entry in entries if entry.type in COMMAND_TYPES]
         self._position = 0
 
-    @property
-    def exhausted(self) -> bool:
-        """Every recorded command was made again: what comes now is new."""
-        return self._position >= len(self._commands)
-
     def next(self, type_: EntryType, cause: Seq, body: bytes) -> Seq:
         """Take the script's next command, which must equal the next recorded one; its seq.
 
@@ -53,16 +48,6 @@ class Cursor:
             _compare(recorded, type_, cause, body)
         self._position += 1
         return recorded.seq
-
-    def end_event(self, event: Seq) -> None:
-        """The script waits again after `event`: it must have made every command recorded for it.
-
-        The commands that end a run are not expected yet: they are made when all calls are settled.
-        """
-        if self._position < len(self._commands):
-            recorded = self._commands[self._position]
-            if (recorded.cause or 0) <= event and recorded.type not in END_TYPES:
-                self._missing(recorded)
 
     def finish(self) -> None:
         """Nothing more will be made: no recorded command may be left."""
