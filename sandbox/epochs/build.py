@@ -54,6 +54,9 @@ BUNDLES = {
 }
 """The order of the three libraries is that of their numbers in the prelude."""
 
+DECLARATIONS = ("lib.d.ts", "rewind.d.ts")
+"""For the checker: the globals (the language's, out of TypeScript's own files, and the web's); module "rewind"."""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Bundle the epochs' sandbox sources.")
@@ -82,6 +85,8 @@ def build(epoch: int, *, write_manifest: bool = False, force: bool = False) -> N
     built.mkdir(exist_ok=True)
     for bundle in BUNDLES[epoch]:
         (built / bundle.name).write_bytes(_bundle(node, folder, bundle))
+    (built / "lib.d.ts").write_bytes(_globals(node, folder / "lib"))
+    (built / "rewind.d.ts").write_bytes((folder / "lib" / "rewind.d.ts").read_bytes())
     if write_manifest:
         _write_manifest(folder, epoch)
     elif wrong := _mismatches(folder):
@@ -123,6 +128,14 @@ def _bundle(node: str, folder: Path, bundle: Bundle) -> bytes:
     return head + done.stdout.strip() + tail
 
 
+def _globals(node: str, lib: Path) -> bytes:
+    command = [node, str(lib / "language.cjs"), str(lib / "web.d.ts")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise BuildError(f"the declarations cannot be made: {done.stderr.decode(errors='replace')[-2_000:]}")
+    return done.stdout
+
+
 def _node() -> str:
     """Node of the machine, else of the PyPI wheel."""
     try:
@@ -143,14 +156,15 @@ def _install() -> None:
 def _inputs_digest(folder: Path) -> str:
     digest = hashlib.sha256(LOCK.read_bytes())
     digest.update(Path(__file__).read_bytes())
-    for path in sorted([*folder.glob("src/*.js"), *folder.glob("strip/*.js")]):
+    for path in sorted([*folder.glob("src/*.js"), *folder.glob("strip/*.js"), *folder.glob("lib/*")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 def file_digests(folder: Path) -> dict[str, str]:
     built = folder / "built"
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(built.glob("*.js"))}
+    paths = sorted([*built.glob("*.js"), *built.glob("*.d.ts")])
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def _mismatches(folder: Path) -> list[str]:

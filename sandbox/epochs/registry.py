@@ -33,6 +33,10 @@ class EpochFiles:
     runtime: str
     libraries: tuple[bytes, ...]
     stripper: str
+    lib: str
+    """Declarations of every global that a script finds; the checker reads no other lib."""
+    rewind: str
+    """Declarations of module "rewind"."""
     flags: tuple[str, ...]
     engine: str
     v8: str
@@ -59,6 +63,8 @@ def epoch_files(epoch: int, folder: Path = FOLDER) -> EpochFiles:
         runtime=contents["runtime.js"].decode(),
         libraries=tuple(contents[name] for name in LIBRARIES),
         stripper=contents["stripper.js"].decode(),
+        lib=contents["lib.d.ts"].decode(),
+        rewind=contents["rewind.d.ts"].decode(),
         flags=tuple(engine["flags"]),
         engine=engine["mini_racer"],
         v8=engine["v8"],

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from sandbox.epochs import registry
-from sandbox.epochs.build import BUNDLES, EPOCHS, file_digests
+from sandbox.epochs.build import BUNDLES, DECLARATIONS, EPOCHS, file_digests
 from sandbox.epochs.registry import EpochFault, check_engine, epoch_files, served_epochs
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    shutil.copytree(EPOCHS / "e1", tmp_path / "e1", ignore=shutil.ignore_patterns("src", "strip"))
+    shutil.copytree(EPOCHS / "e1", tmp_path / "e1", ignore=shutil.ignore_patterns("src", "strip", "lib"))
     return tmp_path
 
 
@@ -24,7 +24,7 @@ def test_the_manifest_holds_the_digests_of_what_is_built(epoch: int) -> None:
     folder = EPOCHS / f"e{epoch}"
     manifest = json.loads((folder / "manifest.json").read_text())
     assert manifest["files"] == file_digests(folder)
-    assert set(manifest["files"]) == {bundle.name for bundle in BUNDLES[epoch]}
+    assert set(manifest["files"]) == {bundle.name for bundle in BUNDLES[epoch]} | set(DECLARATIONS)
     assert manifest["epoch"] == epoch
 
 
