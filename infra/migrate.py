@@ -75,13 +75,13 @@ class SchemaStatus:
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """Read the migration files, which are numbered from 0001 without gaps."""
+    """Read the migration files in the order of their numbers, each of which is used once."""
     found: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(path.name)
-        if match is None or int(match[1]) != len(found) + 1:
+        if match is None or (found and int(match[1]) <= found[-1].version):
             raise MigrationFailed(
-                f"{path.name}: expected {len(found) + 1:04}_name.sql with lower-case letters, digits and _"
+                f"{path.name}: expected NNNN_name.sql with a number of its own, lower-case letters, digits and _"
             )
         found.append(Migration(int(match[1]), match[2], path.read_text()))
     return found
