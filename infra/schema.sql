@@ -485,8 +485,9 @@ CREATE FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_
     LANGUAGE sql
     AS $$
   update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1,
-      begun_at = case when p.attempt = 1 then null else p.begun_at end,
-      due = case when p.due_why = 1 and p.attempt = 1 then null else p.due end,
+      begun_at = case when p.attempt = 1 then null else p.begun_at end, releases = p.releases + 1,
+      due = case when p.attempt > 1 then p.due when p.due_why = 1 then null when p.due_why = 2 then now_ms()
+        when p.due_why = 3 then now_ms() + 30000 else p.due end,
       due_why = case when p.due_why = 1 and p.attempt = 1 then null else p.due_why end
     from unnest(p_ns, p_run, p_n) a (ns, run, n)
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.claim_id = p_claim

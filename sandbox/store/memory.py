@@ -15,10 +15,12 @@ from sandbox.journal.state import Status
 from sandbox.store.interface import (
     EVERYTHING,
     FROM_START,
+    LEASE_MS,
     ClaimedRun,
     CommandAppend,
     CommandDraft,
     CommandVerdict,
+    DueWhy,
     EventAppend,
     EventOutcome,
     EventVerdict,
@@ -33,7 +35,9 @@ from sandbox.store.interface import (
     StartVerdict,
     StoredEntry,
 )
-from sandbox.store.memory_runs import Journals, MemoryRun, decoded, record_of, row_of
+from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
+from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, record_of, row_of
+from sandbox.store.memory_workers import MemoryWorkers
 
 __all__ = ["Journals", "MemoryStore", "decoded"]
 
@@ -44,17 +48,12 @@ _ENDINGS: dict[EntryType, Status] = {
 }
 
 
-class MemoryStore:
-    """Implements JournalStore and OwnerStore."""
+class MemoryStore(MemoryCalls, MemoryWorkers):
+    """Implements JournalStore and OwnerStore, and what the scheduler and the dispatcher need."""
 
     def __init__(self, journals: Journals | None = None) -> None:
         self.journals = journals or Journals()
         self.worker = WorkerId(0)
-
-    async def register(self, epochs: Sequence[Epoch]) -> WorkerId:
-        self.worker = WorkerId(len(self.journals.workers) + 1)
-        self.journals.workers[self.worker] = epochs
-        return self.worker
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -106,8 +105,10 @@ class MemoryStore:
         if event.guard in {Guard.CALL, Guard.TIMER}:
             del run.pending[PendingKind(event.guard.value), event.n]
         if decision.cancels:
-            run.cancelling = True
-            run.pending = {key: row for key, row in run.pending.items() if key[0] is PendingKind.CALL}
+            run.cancel_seq = run.next_seq
+            run.pending.pop((PendingKind.DEADLINE, 0), None)
+            if run.delivered < 0:  # a run that waits for its start waits no more
+                run.pending.pop((PendingKind.START, 0), None)
 
     async def begin_runs(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:
         """Let workers claim the runs whose start has come."""
@@ -155,6 +156,8 @@ class MemoryStore:
         self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
     ) -> list[ClaimedRun]:
         """Claim ready runs, as many of each namespace as of every other."""
+        if worker not in self.journals.heard_of:
+            return []  # superseded: its runs were given to others, it must not take more
         counts, ranked = Counter(share.busy), []
         for (namespace, _), run in sorted(self.journals.runs.items()):
             if run.ready and run.start.epoch in epochs and counts[namespace] < share.most:
@@ -191,6 +194,13 @@ class MemoryStore:
             withdrawn += _take_effect(run, draft, now)
         for number in append.waits_done:
             run.pending.pop((PendingKind.WAIT, number), None)
+        if run.cancel_seq is not None and append.delivered >= run.cancel_seq:
+            # The script saw the cancel: its timers and waits have rejected.
+            run.pending = {
+                key: row
+                for key, row in run.pending.items()
+                if key[0] not in {PendingKind.TIMER, PendingKind.WAIT}
+            }
         run.commands += len(append.commands)
         run.delivered = append.delivered
         run.cpu_us += append.cpu_us
@@ -220,8 +230,8 @@ class MemoryStore:
         """Begun calls get 30 s for their outcome."""
         found = self.journals.runs[namespace, run]
         for row in found.calls_pending():
-            if row.attempt and (below is None or row.n < below):
-                found.pending[row.kind, row.n] = replace(row, due=TimeMs(self.journals.time + 30_000))
+            if row.attempt and not row.stopping and (below is None or row.n < below):
+                found.pending[row.kind, row.n] = _stopped(row, self.journals.time)
 
     async def count_calls(self, namespace: NamespaceId, run: RunId) -> int:
         return len(self.journals.runs[namespace, run].calls_pending())
@@ -250,7 +260,8 @@ def _decide_event(run: MemoryRun, event: EventAppend) -> decide.Decision:
         case Guard.CANCEL:
             return decide.decide_cancel(run.summary)
         case Guard.DEADLINE:
-            return decide.decide_deadline(run.summary, unused=(PendingKind.DEADLINE, 0) in run.pending)
+            unused = (PendingKind.DEADLINE, 0) in run.pending and run.status is RunStatus.ACTIVE
+            return decide.decide_deadline(run.summary, unused=unused)
         case Guard.ABORT:
             return decide.decide_abort(run.summary, calls=len(run.calls_pending()))
 
@@ -274,21 +285,41 @@ def _take_effect(run: MemoryRun, draft: CommandDraft, now: TimeMs) -> list[bytes
     match draft.type:
         case EntryType.SCHEDULE_TOOL_CALL:
             run.calls += 1
-            begun = 1 if draft.claim_id is not None else 0
-            run.pending[call] = replace(row, gated=draft.gated, attempt=begun)
+            run.pending[call] = _offered(row, draft, now, cleaning_up=run.cancelling)
         case EntryType.TOOL_CALL_CANCELLED if call in run.pending:
             if run.pending[call].attempt == 0:
                 del run.pending[call]
                 return [draft.withdrawn or b""]
-            run.pending[call] = replace(run.pending[call], due=TimeMs(now + 30_000))
-        case EntryType.START_TIMER if not run.cancelling:
+            run.pending[call] = _stopped(run.pending[call], now)
+        case EntryType.START_TIMER:
             run.pending[PendingKind.TIMER, draft.n] = replace(row, kind=PendingKind.TIMER, due=fires)
         case EntryType.TIMER_CLEARED:
             run.pending.pop((PendingKind.TIMER, draft.n), None)
-        case EntryType.SIGNAL_AWAITED if not run.cancelling:
+        case EntryType.SIGNAL_AWAITED:
             run.pending[PendingKind.WAIT, draft.n] = replace(row, kind=PendingKind.WAIT)
         case EntryType.SIGNAL_WAIT_CLEARED:
             run.pending.pop((PendingKind.WAIT, draft.n), None)
         case _:
             pass
     return []
+
+
+def _offered(row: MemoryRow, draft: CommandDraft, now: TimeMs, *, cleaning_up: bool) -> MemoryRow:
+    """A new call: on offer, or leased at once to a claim that waits."""
+    row = replace(
+        row, gated=draft.gated, route=draft.route, idempotent=draft.idempotent, timeout_ms=draft.timeout_ms
+    )
+    begun = draft.claim_id is not None
+    if begun:
+        until = TimeMs(now + LEASE_MS)
+        row = replace(row, attempt=1, claim_id=draft.claim_id, lease_until=until, begun_at=now)
+    if cleaning_up:
+        wait = CLEAN_UP_BEGUN_MS if begun else CLEAN_UP_MS
+        return replace(row, due=TimeMs(now + wait), why=DueWhy.CLEANUP)
+    if begun and draft.timeout_ms is not None:
+        return replace(row, due=TimeMs(now + draft.timeout_ms), why=DueWhy.TIMEOUT)
+    return row
+
+
+def _stopped(row: MemoryRow, now: TimeMs) -> MemoryRow:
+    return replace(row, stopping=True, due=TimeMs(now + STOP_MS), why=DueWhy.STOP)

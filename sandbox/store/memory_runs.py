@@ -11,8 +11,10 @@ from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, Ti
 from sandbox.journal.state import Status, fold
 from sandbox.store.interface import (
     FROM_START,
+    DueWhy,
     PendingKind,
     PendingRow,
+    Route,
     RunFacts,
     RunRecord,
     RunStatus,
@@ -22,6 +24,29 @@ from sandbox.store.interface import (
 
 PENDING_SHOWN = 20
 _FIRST = Seq(0)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRow(PendingRow):
+    """A pending thing with what its lease needs, as in the table of the same name."""
+
+    route: Route = Route.HOST
+    idempotent: bool = False
+    timeout_ms: int | None = None
+    why: DueWhy | None = None
+    stopping: bool = False
+    available_at: TimeMs | None = None
+    releases: int = 0
+    begun_at: TimeMs | None = None
+    claim_id: str | None = None
+    lease_until: TimeMs | None = None
+
+    @property
+    def offered(self) -> bool:
+        """Whether a claim may take it, as far as the row says."""
+        return (
+            self.kind is PendingKind.CALL and self.claim_id is None and not self.gated and not self.deferred
+        )
 
 
 @dataclass(slots=True)
@@ -35,18 +60,22 @@ class MemoryRun:
     delivered: Seq = FROM_START
     owner: WorkerId | None = None
     owner_epoch: int = 0
-    cancelling: bool = False
+    cancel_seq: Seq | None = None
     cpu_us: int = 0
     activations: int = 0
     calls: int = 0
     ended_at: TimeMs | None = None
     progress: bytes | None = None
-    pending: dict[tuple[PendingKind, int], PendingRow] = field(default_factory=dict)
+    pending: dict[tuple[PendingKind, int], MemoryRow] = field(default_factory=dict)
     signal_ids: dict[str, Seq] = field(default_factory=dict)
 
     @property
     def next_seq(self) -> Seq:
         return Seq(len(self.entries))
+
+    @property
+    def cancelling(self) -> bool:
+        return self.cancel_seq is not None
 
     @property
     def ready(self) -> bool:
@@ -58,7 +87,7 @@ class MemoryRun:
         name: Status | str = self.status.name.lower()
         return decide.Summary(name, self.cancelling, self.next_seq)  # type: ignore[arg-type]  # the names agree
 
-    def calls_pending(self) -> list[PendingRow]:
+    def calls_pending(self) -> list[MemoryRow]:
         return [row for (kind, _), row in sorted(self.pending.items()) if kind is PendingKind.CALL]
 
     def add_event(self, type_: EntryType, time: TimeMs, body: bytes, *, delivered: bool = True) -> Seq:
@@ -100,6 +129,10 @@ class Journals:
         self.scripts: dict[tuple[NamespaceId, Digest], str] = {}
         self.quarantined: dict[RunId, dict[str, Json]] = {}
         self.workers: dict[WorkerId, Sequence[Epoch]] = {}
+        self.heard_of: dict[WorkerId, TimeMs] = {}
+        """Workers that are registered, by their last heartbeat."""
+        self.locks: set[WorkerId] = set()
+        """Workers whose session lives: a killed process holds nothing."""
 
     def advance(self, ms: int) -> None:
         self.time = TimeMs(self.time + ms)
@@ -108,8 +141,8 @@ class Journals:
 def row_of(
     kind: PendingKind, n: int, seq: Seq, since: TimeMs, *, due: TimeMs | None = None, line: int | None = None,
     name: str | None = None,
-) -> PendingRow:  # fmt: skip
-    return PendingRow(kind, n, seq, since, line, name, due, gated=False, deferred=False, attempt=0)
+) -> MemoryRow:  # fmt: skip
+    return MemoryRow(kind, n, seq, since, line, name, due, gated=False, deferred=False, attempt=0)
 
 
 def record_of(run: MemoryRun, namespace_name: str) -> RunRecord:

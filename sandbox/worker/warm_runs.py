@@ -4,20 +4,20 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from typing import Protocol
 
 from sandbox.activation.live_run import Committed, LiveRun, LostRunError
 from sandbox.activation.parked import ParkedClaims
-from sandbox.activation.ports import Blobs, Isolates
+from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.isolate.api import ChildDied, IsolateLost
 from sandbox.journal.entries import EntryType
 from sandbox.journal.errors import Divergence, PlatformFault, Unavailable
-from sandbox.journal.ids import Json, NamespaceId, RunId
-from sandbox.store.hints import HintBus, Message
-from sandbox.store.interface import ClaimedRun, Route, StoredEntry
+from sandbox.journal.ids import Json, NamespaceId, RunId, WorkerId
+from sandbox.store.hints import Message
+from sandbox.store.interface import ClaimedRun, CommandAppend, Route, StoredEntry
 from sandbox.store.leases import leased_message
-from sandbox.store.postgres.owner import PostgresOwner
 from sandbox.worker.watched import WatchedRuns
 
 logger = logging.getLogger(__name__)
@@ -29,20 +29,42 @@ DEATHS_MAX = 2
 """Children that one run may kill without exceeding a limit; then it is quarantined."""
 
 
+class Hints(Protocol):
+    def send(self, role: str, message: Message) -> None: ...
+    def send_to(self, address: str, message: Message) -> None: ...
+
+
+class RunsStore(OwnedRuns, Protocol):
+    """The store as the owner of many runs uses it."""
+
+    on_batch: Callable[[Sequence[CommandAppend]], None] | None
+
+    async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
+    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None: ...
+
+
 class WarmRuns:
     """`warm_max` 0: every isolate is given back after each activation (tests, tiny machines)."""
 
     def __init__(
-        self, store: PostgresOwner, blobs: Blobs, isolates: Isolates, hints: HintBus, *, warm_max: int
+        self,
+        store: RunsStore,
+        blobs: Blobs,
+        isolates: Isolates,
+        hints: Hints,
+        *,
+        warm_max: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._store = store
         self._blobs = blobs
         self._isolates = isolates
         self._hints = hints
         self._warm_max = warm_max
-        self.parked = ParkedClaims()
+        self.parked = ParkedClaims(clock)
         store.on_batch = self.parked.on_batch
-        self.watched = WatchedRuns()
+        self.watched = WatchedRuns(clock)
         self._runs: OrderedDict[RunId, LiveRun] = OrderedDict()
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
         self._dirty: set[RunId] = set()
@@ -106,7 +128,7 @@ class WarmRuns:
 
     def _kick(self, run: RunId) -> None:
         self._dirty.add(run)
-        self._used_at[run] = time.monotonic()
+        self._used_at[run] = self._clock()
         if run not in self._tasks:
             self._tasks[run] = asyncio.create_task(self._drive(run))
 
@@ -244,7 +266,7 @@ class WarmRuns:
 
     async def tidy(self) -> None:
         """Write overdue reports; evict what is idle, and of what is too much the longest unused."""
-        now = time.monotonic()
+        now = self._clock()
         excess = len(self._runs) - self._warm_max
         idle = sorted((self._used_at.get(run, now), run) for run in self._runs if run not in self._tasks)
         for used_at, run in idle:

@@ -4,7 +4,7 @@ import asyncio
 
 from sandbox.journal.entries import Limits
 from sandbox.store.interface import RunRecord, RunStatus
-from sandbox.worker.process import NAMESPACE_BUSY_MAX
+from sandbox.worker.ownership import NAMESPACE_BUSY_MAX
 from tests.fixtures.turns import turn
 from tests.sandbox.worker.conftest import Bench
 
