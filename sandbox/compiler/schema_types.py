@@ -1,0 +1,367 @@
+"""JSON Schema (2020-12 and draft-07) to TypeScript types.
+
+What is passed *in* is closed: properties that the schema does not name are errors, unless it says explicitly
+that there may be others. What comes *out* is as open as TypeScript's objects are. What TypeScript cannot say
+(`not`, `if`, ranges, most patterns) is left to the validation at run time: a type never refuses what the schema
+accepts, but for closed inputs.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sandbox.compiler.schema_refs import References, UnresolvedRef
+from sandbox.compiler.ts_text import doc_lines, quoted
+from sandbox.compiler.ts_types import (
+    ANY_OBJECT,
+    BOOLEAN,
+    NEVER,
+    NULL,
+    NUMBER,
+    STRING,
+    UNKNOWN,
+    Alias,
+    ArrayOf,
+    Index,
+    Object,
+    Property,
+    Tuple,
+    Type,
+    both,
+    literal_of,
+    size_of,
+    union,
+)
+
+DEPTH_MAX = 64
+"""Levels of schemas inside schemas that are typed; below, everything is `unknown`."""
+NODES_MAX = 20_000
+"""Subschemas, properties and values of one schema that are typed; the rest is `unknown`."""
+ENUM_VALUES_MAX = 1_000
+"""Values that a type lists; an enum with more is typed by what kind of values it has."""
+DOC_CHARS_MAX = 1_000
+"""Of the description of one property."""
+WARNINGS_MAX = 10
+"""Of one schema."""
+Direction = Literal["in", "out"]
+
+_NOTED = ("format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+          "minLength", "maxLength", "minItems", "maxItems")  # fmt: skip
+_NOTE_CHARS_MAX = 120
+_OBJECT_WORDS = ("properties", "required", "additionalProperties", "patternProperties", "propertyNames")
+_ARRAY_WORDS = ("items", "prefixItems", "additionalItems")
+_WORDS = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN, "null": NULL}
+_PREFIX = re.compile(r"\^((?:[A-Za-z0-9_:@/ -]|\\[.\-/$])+)(?:\.\*\$?|\.\+\$?)?")
+
+
+@dataclass(slots=True)
+class _Target:
+    """A schema that references lead to."""
+
+    name: str
+    alias: Alias
+    schema: Any
+    begun: bool = False
+
+
+@dataclass
+class SchemaTypes:
+    """Compiles one schema. `names` gives each of its named parts a name that the module has not used yet.
+
+    Limits: the constants of this module; what is over them is typed loosely, and `warnings` says where.
+    """
+
+    root: Any
+    direction: Direction
+    names: Callable[[str], str]
+    warnings: list[str] = field(default_factory=list)
+    aliases: dict[str, Type] = field(default_factory=dict)
+    docs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of aliases that have any."""
+    _targets: dict[str, "_Target"] = field(default_factory=dict)
+    _waiting: list["_Target"] = field(default_factory=list)
+    """Aliases that were met inside of something: compiled one after another, so that no chain gets deep."""
+    _nodes: int = 0
+    _heads: tuple[str, ...] = ()
+    """References that are being compiled with nothing around them yet: to meet one again is a circle."""
+
+    def compile(self, name: str) -> Type:
+        """The type of the schema, to be declared as `name`; `aliases` then has all that it refers to."""
+        self._references = References(self.root)
+        self._targets["#"] = _Target("#", Alias(name), self.root, begun=True)
+        self._heads = ("#",)
+        made = self._schema(self.root, "", 0)
+        while self._waiting:
+            self._settle(self._waiting.pop(), 0)
+        return made
+
+    def _warn(self, path: str, message: str) -> None:
+        if len(self.warnings) < WARNINGS_MAX:
+            self.warnings.append(f"{path or 'the schema'}: {message}")
+
+    def _spend(self, path: str, nodes: int = 1) -> bool:
+        """Whether this much may still be typed."""
+        over = self._nodes >= NODES_MAX
+        self._nodes += nodes
+        if not over and self._nodes >= NODES_MAX:
+            self._warn(path, f"a schema is typed up to {NODES_MAX:,} parts; the rest is `unknown`")
+        return not over
+
+    def _schema(self, schema: Any, path: str, depth: int) -> Type:
+        if not isinstance(schema, dict):
+            return NEVER if schema is False else UNKNOWN
+        if not self._spend(path):
+            return UNKNOWN
+        if depth >= DEPTH_MAX:
+            self._warn(path, f"schemas are typed to a depth of {DEPTH_MAX}; below, everything is `unknown`")
+            return UNKNOWN
+        found: Type = UNKNOWN
+        for word in ("$ref", "$dynamicRef"):
+            if isinstance(schema.get(word), str):
+                found = self._combined(
+                    found, self._reference(schema[word], _at(path, word), depth), path, depth
+                )
+                if word == "$ref" and "draft-07" in str(self._dialect()):
+                    return found
+        found = self._combined(found, self._own(schema, path, depth), path, depth)
+        for word in ("anyOf", "oneOf"):
+            if isinstance(schema.get(word), list) and schema[word]:
+                found = self._combined(
+                    found, self._variants(schema[word], _at(path, word), depth), path, depth
+                )
+        for number, part in enumerate(_list(schema.get("allOf"))):
+            found = self._combined(
+                found, self._schema(part, f"{_at(path, 'allOf')}[{number}]", depth + 1), path, depth
+            )
+        if schema.get("not") in (True, {}) and "not" in schema:
+            return NEVER
+        return union([found, NULL]) if schema.get("nullable") is True and found != UNKNOWN else found
+
+    def _dialect(self) -> Any:
+        return self.root.get("$schema") if isinstance(self.root, dict) else None
+
+    def _combined(self, one: Type, other: Type, path: str, depth: int) -> Type:
+        if UNKNOWN in (one, other):
+            return other if one == UNKNOWN else one
+        made = both(self._expanded(one, depth), self._expanded(other, depth))
+        return made if self._spend(path, size_of(made)) else one
+
+    def _variants(self, schemas: list[Any], path: str, depth: int) -> Type:
+        return union(
+            self._schema(variant, f"{path}[{number}]", depth + 1) for number, variant in enumerate(schemas)
+        )
+
+    def _own(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:
+        """What the schema says by itself, without references and combinations."""
+        if "const" in schema:
+            return both(self._value(schema["const"], path), self._typed(schema, path, depth))
+        if isinstance(schema.get("enum"), list):
+            return both(self._enum(schema["enum"], path), self._typed(schema, path, depth))
+        return self._typed(schema, path, depth)
+
+    def _enum(self, values: list[Any], path: str) -> Type:
+        if len(values) > ENUM_VALUES_MAX:
+            self._warn(
+                path,
+                f"an enum of {len(values):,} values is typed by their kind (at most {ENUM_VALUES_MAX:,})",
+            )
+            kinds = {type(value) for value in values}
+            return union(_KINDS.get(kind, UNKNOWN) for kind in sorted(kinds, key=str))
+        return union(self._value(value, path) for value in values)
+
+    def _value(self, value: Any, path: str) -> Type:
+        size = _value_size(value)
+        return literal_of(value) if size is not None and self._spend(path, size) else UNKNOWN
+
+    def _typed(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:
+        named = schema.get("type")
+        if isinstance(named, list):
+            return union(self._of_type(word, schema, path, depth) for word in named)
+        if named is None:
+            if any(word in schema for word in _OBJECT_WORDS):
+                named = "object"
+            elif any(word in schema for word in _ARRAY_WORDS):
+                named = "array"
+        return self._of_type(named, schema, path, depth)
+
+    def _of_type(self, named: Any, schema: Mapping[str, Any], path: str, depth: int) -> Type:
+        if named == "object":
+            return self._object(schema, path, depth)
+        if named == "array":
+            return self._array(schema, path, depth)
+        return _WORDS.get(named, UNKNOWN) if isinstance(named, str) else UNKNOWN
+
+    def _inside(self, schema: Any, path: str, depth: int) -> Type:
+        """A schema of a part of the value: a reference met there may lead back to the whole."""
+        heads, self._heads = self._heads, ()
+        try:
+            return self._schema(schema, path, depth + 1)
+        finally:
+            self._heads = heads
+
+    def _array(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:
+        rest = schema.get("items", True)
+        first = schema.get("prefixItems")
+        if isinstance(rest, list):
+            first, rest = rest, schema.get("additionalItems", True)
+        following = self._inside(rest, _at(path, "items"), depth)
+        if not isinstance(first, list) or not first:
+            return ArrayOf(following)
+        least = schema.get("minItems", 0)
+        required = len(first) if self.direction == "out" or not isinstance(least, int) else least
+        items = [
+            self._inside(item, f"{_at(path, 'prefixItems')}[{number}]", depth)
+            for number, item in enumerate(first)
+        ]
+        return Tuple(tuple(items), min(required, len(first)), None if following == NEVER else following)
+
+    def _object(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:
+        others = schema.get("additionalProperties", schema.get("unevaluatedProperties"))
+        declared = schema.get("properties")
+        properties: dict[str, Property] = {}
+        required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
+        if isinstance(declared, dict):
+            for name, part in declared.items():
+                if not self._spend(path):
+                    break
+                found = self._inside(part, _at(_at(path, "properties"), name), depth)
+                if found != NEVER or name in required:
+                    properties[name] = Property(name, found, name not in required, documented(part))
+        indexes = self._indexes(schema, others, path, depth)
+        plain = next((index.type for index in indexes if not index.prefix), UNKNOWN)
+        for name in sorted(required - properties.keys()):
+            properties[name] = Property(name, plain, optional=False)
+        named = schema.get("propertyNames")
+        if isinstance(named, dict) and isinstance(named.get("enum"), list) and not declared:
+            allowed = [name for name in named["enum"][:ENUM_VALUES_MAX] if isinstance(name, str)]
+            return Object(tuple(Property(name, plain, name not in required) for name in allowed))
+        if properties or indexes or others is False:
+            return Object(tuple(properties.values()), tuple(indexes))
+        if declared == {} and self.direction == "in":
+            return Object(())
+        return ANY_OBJECT
+
+    def _indexes(self, schema: Mapping[str, Any], others: Any, path: str, depth: int) -> list[Index]:
+        found: dict[str, list[Type]] = {}
+        patterns = schema.get("patternProperties")
+        if isinstance(patterns, dict):
+            for pattern, part in patterns.items():
+                prefix = _PREFIX.fullmatch(pattern)
+                covers = re.sub(r"\\(.)", r"\1", prefix[1]) if prefix else ""
+                kind = self._inside(part, _at(_at(path, "patternProperties"), pattern), depth)
+                found.setdefault(covers, []).append(kind)
+        if others is True or isinstance(others, dict):
+            kind = self._inside(others, _at(path, "additionalProperties"), depth)
+            found.setdefault("", []).append(kind)
+        return [Index(prefix, union(types)) for prefix, types in found.items()]
+
+    def _reference(self, reference: str, path: str, depth: int) -> Type:
+        try:
+            name, target = self._references.resolve(reference)
+        except UnresolvedRef as error:
+            self._warn(path, f"{error}; it is typed `unknown`, and not checked")
+            return UNKNOWN
+        if name in self._heads:
+            self._warn(path, f"{reference[:200]!r} leads back to itself; it is typed `unknown`")
+            return UNKNOWN
+        if name not in self._targets:
+            alias = Alias(self.names(reference.rsplit("/", 1)[-1] if "/" in reference else "Self"))
+            self._targets[name] = _Target(name, alias, target)
+            self._waiting.append(self._targets[name])
+        found = self._targets[name]
+        if self._heads:
+            self._settle(found, depth + 1)
+        return found.alias
+
+    def _settle(self, target: _Target, depth: int) -> None:
+        """Compile what an alias stands for, unless that has begun."""
+        if target.begun:
+            return
+        target.begun = True
+        heads, self._heads = self._heads, (*self._heads, target.name)
+        try:
+            self.aliases[target.alias.name] = self._schema(target.schema, target.name, depth)
+        finally:
+            self._heads = heads
+        if doc := documented(target.schema, at_most="description"):
+            self.docs[target.alias.name] = doc
+
+    def _expanded(self, found: Type, depth: int) -> Type:
+        """What an alias stands for, if that is known or can be."""
+        seen: set[str] = set()
+        while isinstance(found, Alias) and found.name not in seen:
+            seen.add(found.name)
+            target = next((target for target in self._targets.values() if target.alias == found), None)
+            if target is not None and target.name not in self._heads:
+                self._settle(target, depth + 1)
+            found = self.aliases.get(found.name, found)
+        return found
+
+
+_KINDS: dict[type, Type] = {str: STRING, int: NUMBER, float: NUMBER, bool: BOOLEAN, type(None): NULL}
+
+
+def documented(schema: Any, *, at_most: str = "") -> tuple[str, ...]:
+    """What the comment of a property says: its description, then what types cannot express."""
+    if not isinstance(schema, dict):
+        return ()
+    description = schema.get("description")
+    lines = doc_lines(description, DOC_CHARS_MAX) if isinstance(description, str) else []
+    if at_most == "description":
+        return tuple(lines)
+    notes = ["@deprecated"] if schema.get("deprecated") is True else []
+    if "default" in schema:
+        notes.append(f"@default {_note(schema['default'])}")
+    notes += [f"@{word} {_note(schema[word])}" for word in _NOTED if _notable(schema.get(word))]
+    return tuple(lines + doc_lines(" ".join(notes), DOC_CHARS_MAX))
+
+
+def _notable(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _note(value: Any) -> str:
+    text = value if isinstance(value, str) and value.isprintable() and " " not in value else _json(value)
+    return text if len(text) <= _NOTE_CHARS_MAX else f"{text[:_NOTE_CHARS_MAX]}…"
+
+
+def _json(value: Any) -> str:
+    if isinstance(value, str):
+        return quoted(value[: _NOTE_CHARS_MAX + 1])
+    if isinstance(value, dict | list):
+        size = _value_size(value)
+        return "{…}" if size is None or size > 20 else _compact(value)
+    return _compact(value)
+
+
+def _compact(value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{quoted(name)}: {_compact(item)}" for name, item in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(_compact(item) for item in value) + "]"
+        case str():
+            return quoted(value)
+        case bool() | None:
+            return {True: "true", False: "false", None: "null"}[value]
+        case _:
+            return str(value)
+
+
+def _value_size(value: Any, depth: int = 0) -> int | None:
+    """Parts of a JSON value; None when it is too deep to be typed."""
+    if depth > DEPTH_MAX:
+        return None
+    if not isinstance(value, dict | list):
+        return 1
+    sizes = [_value_size(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
+    return None if None in sizes else 1 + sum(size for size in sizes if size is not None)
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
