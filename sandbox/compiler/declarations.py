@@ -32,12 +32,7 @@ WORKFLOWS = "workflows."
 
 _HEADER = """// What this toolset offers to scripts. Made by Rewind from the tools' schemas.
 """
-_OPTIONS = """  export interface CallOptions {
-    /** Milliseconds, or a duration such as "30s". */
-    timeout?: number | string;
-    signal?: AbortSignal;
-  }
-"""
+_OPTIONS = '  import type { CallOptions, Duration } from "rewind";\n'
 _HTTP = """  export interface HttpInit {
     headers?: Record<string, string>;
     query?: Record<string, string | number | boolean | null | undefined | (string | number | boolean)[]>;
@@ -45,8 +40,7 @@ _HTTP = """  export interface HttpInit {
     json?: unknown;
     text?: string;
     base64?: string;
-    /** Milliseconds, or a duration such as "30s". */
-    timeout?: number | string;
+    timeout?: Duration;
   }
   export interface HttpRequest extends HttpInit {
     method?: string;
@@ -127,11 +121,11 @@ def declare(tools: Sequence[Mapping[str, Any]], *, http: bool = False) -> Declar
     warnings: list[str] = []
     typed = typed_tools(tools, warnings)
     names = TypeNames()
-    parts = [_HEADER, 'declare module "rewind:tools" {\n', _OPTIONS]
+    parts = [_HEADER, 'declare module "rewind:tools" {\n', _OPTIONS, "  export {};\n"]
     parts += _module([tool for tool in typed if not tool.name.startswith(WORKFLOWS)], names)
     if http:
         parts.append(_HTTP)
-    parts += ["}\n", 'declare module "rewind:workflows" {\n']
+    parts += ["}\n", 'declare module "rewind:workflows" {\n', _OPTIONS]
     parts += _workflows([tool for tool in typed if tool.name.startswith(WORKFLOWS)])
     parts.append("}\n")
     return Declarations("".join(parts), tuple(warnings))
@@ -257,14 +251,14 @@ def signature(tool: TypedTool) -> str:
 
 
 def _workflows(tools: Sequence[TypedTool]) -> list[str]:
-    parts: list[str] = ["  export {};\n"] if not tools else []
+    parts: list[str] = ["  export {};\n"]
     for tool in tools:
         name = tool.member
         result = "any" if tool.result is None else tool.result.name
         given = f"input{'?' if tool.optional else ''}: {tool.args.name}"
         parts += _types(tool)
         parts.append(f"{comment(tool.description, '  ')}  export const {name}: {{\n")
-        parts.append(f"    (input{given[5:]}): Promise<{result}>;\n")
+        parts.append(f"    ({given}, options?: CallOptions): Promise<{result}>;\n")
         parts.append("    /** Starts the run and does not wait for it. */\n")
         parts.append(f"    start({given}): Promise<{{ id: string }}>;\n  }};\n")
     return parts
