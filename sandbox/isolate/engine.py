@@ -16,6 +16,7 @@ from typing import Any
 
 from sandbox.isolate import code
 from sandbox.isolate.code import Library
+from sandbox.isolate.rejections import Rejections
 from sandbox.isolate.symbols import (
     ENGINE_CALLBACK,
     HEAP_CALLBACK,
@@ -39,8 +40,15 @@ _FINISHED_MICROTASKS_OFFSET = 40
 """In v8::internal::MicrotaskQueue; the self-test counts."""
 _HEAP_USED = re.compile(rb'"used_heap_size":\s*(\d+)')
 
-_RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _RECORD, _LOAD_FIRST = 1, 2, 3, 4, 5, 6, 16
-_HOOKS = {_INIT: "__init", _DRAIN: "__drain", _SWEEP: "__sweep", _PULL: "__pull"}
+_RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _RECORD, _WEIGH, _EXHAUST, _LOAD_FIRST = 1, 2, 3, 4, 5, 6, 7, 8, 16
+_HOOKS = {
+    _INIT: "__init",
+    _DRAIN: "__drain",
+    _SWEEP: "__sweep",
+    _PULL: "__pull",
+    _WEIGH: "__weigh",
+    _EXHAUST: "__exhaust",
+}
 _SLOTS = 4_000_000_000
 """Indexes on the global object where the prelude finds its mailbox and the rejections; it deletes both."""
 _BIND = f"globalThis[{_SLOTS}]={{__proto__:null}};globalThis[{_SLOTS + 1}]={{__proto__:null}};__init()"
@@ -127,8 +135,6 @@ class Isolate:
         self._heap_seen = 0
         self._storm = False
         self._microtasks_before = 0
-        self._rejected: dict[int, list[int]] = {}
-        self._rejected_next = 0
         self._fault: BaseException | None = None
         # Every callback object lives as long as the isolate: V8 keeps only its address.
         self._callback = ENGINE_CALLBACK(self._hooked)
@@ -138,12 +144,16 @@ class Isolate:
         self._context = self._dll.mr_init_context(self._callback)
         self._dll.mr_set_hard_memory_limit(self._context, heap_bytes)
         self._closed = False
+        self._global = self._evaluate("globalThis")
         for hook, name in _HOOKS.items():
             self._install(hook, name)
         for index in range(len(libraries)):
             self._install(_LOAD_FIRST + index, f"__load{index}")
         self._evaluate(_BIND)
-        self._recorder = self._install(_RECORD, "__record") if record_code else None
+        self._recorder = None
+        if record_code:
+            self._install(_RECORD, "__record")
+            self._recorder = self._evaluate("__record")
         self._undefined = self._evaluate("undefined")
         self._no_arguments = self._evaluate("[]")
 
@@ -262,14 +272,12 @@ class Isolate:
         raw = self._results.get()
         return Handle(raw, raw.contents.type)
 
-    def _install(self, hook: int, name: str) -> Handle:
+    def _install(self, hook: int, name: str) -> None:
         dll, context = self._dll, self._context
         function = dll.mr_make_js_callback(context, hook)
-        global_ = self._evaluate("globalThis").raw
         key = dll.mr_alloc_string_val(context, name.encode(), len(name), _STRING)
-        for value in (dll.mr_set_object_item(context, global_, key, function), function, global_, key):
+        for value in (dll.mr_set_object_item(context, self._global.raw, key, function), function, key):
             dll.mr_free_value(context, value)
-        return self._evaluate(name)
 
     # -- Hooks: all run on the isolate's own thread, inside V8
 
@@ -286,6 +294,10 @@ class Isolate:
                 self._put_text(self._mailbox, MAILBOX_TEXT, self._text)
             elif hook == _INIT:
                 self._bind_thread()
+            elif hook == _WEIGH:
+                self._weigh()
+            elif hook == _EXHAUST:
+                self._exceed_heap(self._v8.off_heap_bytes(self._isolate))
             elif hook == _RECORD:
                 self._record()
             else:
@@ -302,7 +314,7 @@ class Isolate:
         self._queue = v8.microtask_queue(context)
         global_ = v8.global_object(context)
         self._mailbox = self._kept(v8.get_index(global_, context, _SLOTS))
-        self._rejections = self._kept(v8.get_index(global_, context, _SLOTS + 1))
+        self._rejections = Rejections(v8, self._kept(v8.get_index(global_, context, _SLOTS + 1)))
         v8.set_reject_callback(self._isolate, self._reject_callback)
         v8.add_heap_callback(self._isolate, self._heap_callback, None)
         v8.set_oom_callback(self._isolate, self._oom_callback)
@@ -339,47 +351,29 @@ class Isolate:
             self._libraries[index].cache = code.code_cache(self._v8, unbound)
 
     def _promise_event(self, message: RejectMessage) -> None:
-        """Keep the promises that were rejected and have no handler yet, with their reasons, in order.
-
-        Runs no JavaScript: a rejection at the edge of a stack overflow is seen as well, and a script cannot
-        interfere. Keyed by identity hash (20 bits, so several candidates), told apart by address.
-        """
         try:
-            v8 = self._v8
-            context = v8.current_context(self._isolate)
-            hash_ = v8.identity_hash(message.promise)
-            if message.event == 0:
-                index = self._rejected_next
-                self._rejected_next += 2
-                self._rejected.setdefault(hash_, []).append(index)
-                v8.put_index(self._rejections, context, index, message.promise)
-                v8.put_index(self._rejections, context, index + 1, message.value)
-            elif message.event == 1:
-                self._handled(context, hash_, message.promise)
+            self._rejections.note(message, self._v8.current_context(self._isolate))
         except BaseException as error:
             self._fault = error
-
-    def _handled(self, context: Any, hash_: int, promise: int) -> None:
-        address = ctypes.c_uint64.from_address(promise).value
-        for index in self._rejected.get(hash_, ()):
-            kept = self._v8.get_index(self._rejections, context, index)
-            if ctypes.c_uint64.from_address(kept).value == address:
-                self._v8.delete_index(self._rejections, context, index)
-                self._v8.delete_index(self._rejections, context, index + 1)
-                self._rejected[hash_].remove(index)
-                if not self._rejected[hash_]:
-                    del self._rejected[hash_]
-                if not self._rejected:
-                    self._rejected_next = 0
-                return
 
     def _near_heap_limit(self, _data: int, current: int, _initial: int) -> int:
         if self._storm and current < STORM_HEAP_BYTES:
             return current + STORM_HEAP_BYTES // 4
-        self._stopping = self._heap_hit = True
-        self._heap_seen = current
-        self._v8.terminate(self._isolate)
+        self._exceed_heap(current)
         return current + HEAP_GRACE_BYTES
+
+    def _weigh(self) -> None:
+        """Buffers live outside the heap; the prelude asks each time that many bytes of them were made."""
+        v8 = self._v8
+        if v8.off_heap_bytes(self._isolate) > self._heap_bytes:
+            v8.collect_garbage(self._isolate)
+            if (used := v8.off_heap_bytes(self._isolate)) > self._heap_bytes:
+                self._exceed_heap(used)
+
+    def _exceed_heap(self, used: int) -> None:
+        self._stopping = self._heap_hit = True
+        self._heap_seen = used
+        self._v8.terminate(self._isolate)
 
     def _out_of_memory(self, _location: bytes, _details: int) -> None:
         if self._engine.on_fatal is not None:

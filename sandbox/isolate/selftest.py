@@ -14,7 +14,7 @@ _PRELUDE = """
 (() => {
   "use strict";
   const mailbox = globalThis[4000000000], rejections = globalThis[4000000001];
-  const { __pull: pull, __drain: drain } = globalThis;
+  const { __pull: pull, __drain: drain, __weigh: weigh } = globalThis;
   const tests = {
     unhandled() { Promise.reject(new Error("seen")); drain(); return Reflect.ownKeys(rejections).length === 2 },
     late() { const p = Promise.reject(1); p.catch(() => {}); drain(); return Reflect.ownKeys(rejections).length === 2 },
@@ -23,6 +23,8 @@ _PRELUDE = """
     absent() { return typeof WebAssembly === "undefined" },
     counted() { for (let i = 0; i < 1000; i++) Promise.resolve().then(() => {}); drain(); return true },
     pulled() { return mailbox[0] === "pulled" },
+    weighed() { for (let i = 0; i < 4; i++) new ArrayBuffer(2 ** 25); weigh(); return true },
+    heavy() { const kept = []; for (let i = 0; i < 4; i++) kept.push(new ArrayBuffer(2 ** 25)); weigh(); return kept },
     loop() { const spin = () => Promise.resolve().then(spin); spin(); drain(); return true },
   };
   return function entry() { pull(); const name = mailbox[0]; return String((tests[name] ?? tests.pulled)()) };
@@ -37,6 +39,7 @@ _PROPERTIES = {
     "late": "a handler attached later is seen",
     "code": "code from strings is refused",
     "absent": "WebAssembly is absent",
+    "weighed": "buffers that nobody has any more are not counted",
 }
 
 
@@ -46,19 +49,34 @@ def self_test(engine: Engine, files: EpochFiles | None = None) -> None:
         raise EngineError(f"the engine is V8 {engine.v8.version}, epoch {files.epoch} needs {files.v8}")
     if not engine.v8.has_v8_sandbox:
         raise EngineError("the engine was built without V8's memory sandbox")
-    isolate = Isolate(engine, heap_bytes=HEAP_BYTES)
-    try:
-        _try_properties(isolate)
-    except (StoppedError, ScriptThrewError) as error:
-        raise EngineError(f"the engine's self-test stopped: {error!r}") from error
-    finally:
-        isolate.close()
+    for attempt in (_try_properties, _try_buffers):
+        isolate = Isolate(engine, heap_bytes=HEAP_BYTES)
+        try:
+            attempt(isolate)
+        except (StoppedError, ScriptThrewError) as error:
+            raise EngineError(f"the engine's self-test stopped: {error!r}") from error
+        finally:
+            isolate.close()
 
 
-def _try_properties(isolate: Isolate) -> None:
+def _entry(isolate: Isolate) -> Handle:
     entry = isolate.evaluate(_PRELUDE)
     if not isinstance(entry, Handle) or not entry.is_function:
         raise EngineError("the engine cannot hold a function")
+    return entry
+
+
+def _try_buffers(isolate: Isolate) -> None:
+    try:
+        isolate.call(_entry(isolate), text=b"heavy", budget_us=1_000_000)
+    except StoppedError as stop:
+        if stop.limit == "heap" and stop.used > HEAP_BYTES:
+            return
+    raise EngineError("the engine does not keep what Rewind relies on: buffers beyond the limit end the run")
+
+
+def _try_properties(isolate: Isolate) -> None:
+    entry = _entry(isolate)
     for name, promise in _PROPERTIES.items():
         before = isolate.microtasks
         held = isolate.call(entry, text=name.encode(), budget_us=1_000_000) == "true"

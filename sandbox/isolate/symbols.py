@@ -26,6 +26,8 @@ HEAP_CALLBACK = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_size_t, c_size_t)
 OOM_CALLBACK = ctypes.CFUNCTYPE(None, c_char_p, c_void_p)
 
 _ISOLATE = "_ZN2v87Isolate"
+_STATISTICS_ROOM, _STATISTICS_EXTERNAL = 32, 7
+"""v8::HeapStatistics: more words than it has, and the place of external_memory; the self-test looks."""
 _LOCAL_CONTEXT = "ENS_5LocalINS_7ContextEEE"
 
 
@@ -58,6 +60,10 @@ class V8:
         )
         self.set_oom_callback = bind(
             _ISOLATE + "18SetOOMErrorHandlerEPFvPKcRKNS_10OOMDetailsEE", None, c_void_p, OOM_CALLBACK
+        )
+        self.collect_garbage = bind(_ISOLATE + "21LowMemoryNotificationEv", None, c_void_p)
+        self._heap_statistics = bind(
+            _ISOLATE + "17GetHeapStatisticsEPNS_14HeapStatisticsE", None, c_void_p, c_void_p
         )
         self.microtask_queue = bind("_ZN2v87Context17GetMicrotaskQueueEv", c_void_p, c_void_p)
 
@@ -105,6 +111,12 @@ class V8:
             "_ZN2v814ScriptCompiler15CreateCodeCacheENS_5LocalINS_13UnboundScriptEEE", c_void_p, c_void_p
         )
         self.run = bind("_ZN2v86Script3Run" + _LOCAL_CONTEXT, c_void_p, c_void_p, c_void_p)
+
+    def off_heap_bytes(self, isolate: int) -> int:
+        """Bytes of buffers that belong to the isolate, dead ones included. On the isolate's thread."""
+        numbers = (c_size_t * _STATISTICS_ROOM)()
+        self._heap_statistics(isolate, ctypes.addressof(numbers))
+        return int(numbers[_STATISTICS_EXTERNAL])
 
     @property
     def version(self) -> str:

@@ -1,7 +1,7 @@
 // AbortController and AbortSignal; aborting reaches calls and waits before any listener of the script.
 import { TypeErrorClass, isArray, newList, apply } from "./primordials.js";
 import { addTimer, reportUncaught, run } from "./journal.js";
-import { AbortError, TimeoutError } from "./errors.js";
+import { DOMException, TimeoutError } from "./errors.js";
 import { Event, EventTarget, fireEvent, setOnAbort } from "./events.js";
 import { callsite, placeError } from "./stack.js";
 import { milliseconds } from "./duration.js";
@@ -121,7 +121,7 @@ const newSignal = () => {
   }
 };
 
-const abortReason = (site) => placeError(new AbortError("the operation was aborted"), site);
+const abortReason = (site) => placeError(new DOMException("the operation was aborted", "AbortError"), site);
 
 export const checkSignal = (signal) => {
   if (!isSignal(signal)) throw new TypeErrorClass("`signal` must be an AbortSignal");

@@ -5,7 +5,6 @@ import {
   apply,
   define,
   getOwnPropertyDescriptor,
-  getPrototypeOf,
   isArray,
   max,
   min,
@@ -28,13 +27,14 @@ const spanOf = (length, from, to) => {
   return place(to, length) - place(from, 0);
 };
 
-const checkArrayLike = (items) => {
+/** An array-like says how long it is before anything is made. */
+export const checkArrayLike = (items) => {
   if (typeof items !== "object" || items === null || isArray(items)) return;
   const length = getOwnPropertyDescriptor(items, "length");
   if (length !== undefined && length.value > ELEMENTS_MAX) refuse("the list", `${ELEMENTS_MAX} elements`);
 };
 
-const install = (target, methods) => {
+export const install = (target, methods) => {
   const names = ownEnumerableKeys(methods);
   for (let i = 0; i < names.length; i++) {
     const name = names[i];
@@ -46,8 +46,6 @@ const install = (target, methods) => {
 export const installBounds = (global) => {
   const { fill } = global.Array.prototype;
   const { from } = global.Array;
-  const Typed = getPrototypeOf(global.Uint8Array);
-  const { from: typedFrom } = Typed;
   const { repeat, padStart, padEnd } = global.String.prototype;
   install(global.Array.prototype, {
     fill(value, start, end) {
@@ -61,12 +59,6 @@ export const installBounds = (global) => {
     from(items, map, receiver) {
       checkArrayLike(items);
       return apply(from, this, [items, map, receiver]);
-    },
-  });
-  install(Typed, {
-    from(items, map, receiver) {
-      checkArrayLike(items);
-      return apply(typedFrom, this, [items, map, receiver]);
     },
   });
   const checkText = (length) => {

@@ -1,6 +1,6 @@
 // structuredClone, after the web's algorithm, for what exists here.
 import { MapClass, TypeErrorClass, defineOwn, getPrototypeOf, isArray, isError, mapForEach, mapGet, mapSet, newList, setForEach, objectToString, ownEnumerableKeys, RealDate, dateTime, uncurry, getOwnPropertyDescriptor, hasOwn, numberValue, stringValue, booleanValue, bigintValue, mapSize, setSize } from "./primordials.js";
-import { DataCloneError } from "./errors.js";
+import { DOMException } from "./errors.js";
 import { ErrorClass, stackOf } from "./stack.js";
 
 const { Set: SetClass, RegExp: RegExpClass, ArrayBuffer: BufferClass, DataView: ViewClass, Object: ObjectOf } = globalThis;
@@ -25,7 +25,7 @@ for (const Class of [Int8Array, Uint8Array, Uint8ClampedArray, Int16Array, Uint1
 const errorClasses = { __proto__: null, Error: ErrorClass, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 
 const refuse = (what) => {
-  throw new DataCloneError(`${what} cannot be cloned`);
+  throw new DOMException(`${what} cannot be cloned`, "DataCloneError");
 };
 
 const succeeds = (probe, value) => {

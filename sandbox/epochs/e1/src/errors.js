@@ -41,10 +41,38 @@ export class CancelledError extends ErrorClass {}
 export class DeadlockError extends ErrorClass {}
 export class TimeoutError extends ErrorClass {}
 export class LimitError extends ErrorClass {}
-/** Not exported to scripts: the default reason of AbortController.abort(). */
-export class AbortError extends ErrorClass {}
-/** Not exported to scripts: what structuredClone refuses. */
-export class DataCloneError extends ErrorClass {}
+
+/** The codes that some names had before there were names. */
+const CODES = {
+  __proto__: null,
+  InvalidCharacterError: 5,
+  NotSupportedError: 9,
+  SyntaxError: 12,
+  AbortError: 20,
+  QuotaExceededError: 22,
+  TimeoutError: 23,
+  DataCloneError: 25,
+};
+
+/** What the web's own functions throw. */
+export class DOMException extends ErrorClass {
+  #name;
+
+  constructor(message = "", options = undefined) {
+    const named = typeof options === "object" && options !== null;
+    if (named && "cause" in options) super(message, { cause: options.cause });
+    else super(message);
+    const name = named ? options.name : options;
+    this.#name = name === undefined ? "Error" : `${name}`;
+  }
+
+  get name() {
+    return this.#name;
+  }
+  get code() {
+    return CODES[this.#name] ?? 0;
+  }
+}
 
 named(ToolError, "ToolError");
 named(ApprovalDeniedError, "ApprovalDeniedError");
@@ -53,8 +81,7 @@ named(CancelledError, "CancelledError");
 named(DeadlockError, "DeadlockError");
 named(TimeoutError, "TimeoutError");
 named(LimitError, "LimitError");
-named(AbortError, "AbortError");
-named(DataCloneError, "DataCloneError");
+define(DOMException.prototype, Symbol.toStringTag, "DOMException");
 
 const own = (object, key) => (object !== null && typeof object === "object" && hasOwn(object, key) ? object[key] : undefined);
 

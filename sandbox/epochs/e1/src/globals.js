@@ -6,7 +6,9 @@ import { Event, EventTarget } from "./events.js";
 import { PromiseClass, TypeErrorClass, define, defineOwn, promiseThen, watch } from "./primordials.js";
 import { clearInterval, clearTimeout, setInterval, setTimeout } from "./timers.js";
 import { consoleObject } from "./console.js";
+import { DOMException } from "./errors.js";
 import { installBounds } from "./bounds.js";
+import { installBuffers } from "./buffers.js";
 import { installTime, performanceObject } from "./time.js";
 import { structuredClone } from "./clone.js";
 
@@ -20,6 +22,12 @@ const REMOVED = [
   "console",
   "escape",
   "unescape",
+];
+
+/** What the last regular expression matched, whoever ran it. */
+const LEGACY = [
+  "$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$_", "$&", "$+", "$`", "$'",
+  "input", "lastMatch", "lastParen", "leftContext", "rightContext",
 ];
 
 const settled = new PromiseClass((resolve) => resolve());
@@ -41,7 +49,10 @@ const defineLazily = (global, names, load) => {
     if (loading) return undefined; // the library looks whether the platform has it already
     loading = true;
     try {
-      loaded ??= load();
+      if (loaded === undefined) {
+        loaded = load();
+        loaded.configure?.(DOMException);
+      }
     } finally {
       loading = false;
     }
@@ -59,14 +70,18 @@ const defineLazily = (global, names, load) => {
   }
 };
 
-export const installGlobals = (global, libraries) => {
+export const installGlobals = (global, libraries, memory) => {
   installTime(global);
   installBounds(global);
+  installBuffers(global, memory);
   for (const name of REMOVED) delete global[name];
+  for (const name of LEGACY) delete global.RegExp[name];
+  delete global.Intl.v8BreakIterator;
   define(global.Math, "random", random);
   const added = {
     AbortController,
     AbortSignal,
+    DOMException,
     Event,
     EventTarget,
     clearInterval,

@@ -17,11 +17,11 @@ const REJECTIONS = MAILBOX + 1;
 const TEXT = 0;
 const LIBRARY = 1;
 
-const { __drain: drain, __sweep: sweep, __pull: pull } = globalThis;
+const { __drain: drain, __sweep: sweep, __pull: pull, __weigh: weigh, __exhaust: exhaust } = globalThis;
 const { __load0: loadUrl, __load1: loadEncoding, __load2: loadDigest } = globalThis;
 const mailbox = globalThis[MAILBOX];
 const rejections = globalThis[REJECTIONS];
-const HOOKS = ["__init", "__drain", "__sweep", "__pull", "__record", "__load0", "__load1", "__load2", "__load3"];
+const HOOKS = ["__init", "__drain", "__sweep", "__pull", "__weigh", "__exhaust", "__record", "__load0", "__load1", "__load2", "__load3"];
 for (const name of [...HOOKS, MAILBOX, REJECTIONS]) delete globalThis[name];
 
 const pulled = () => {
@@ -40,7 +40,11 @@ const library = (load) => () => {
 };
 
 setEngine({ __proto__: null, drain, sweep, rejections });
-installGlobals(globalThis, { url: library(loadUrl), encoding: library(loadEncoding), digest: library(loadDigest) });
+installGlobals(
+  globalThis,
+  { url: library(loadUrl), encoding: library(loadEncoding), digest: library(loadDigest) },
+  { weigh, exhaust },
+);
 
 const runObject = {};
 const rewind = freeze({

@@ -1,5 +1,6 @@
 // Randomness: one stream per run, from its seed (xoshiro128**). Continues across forks.
 import { TypeErrorClass, NumberOf, numberToString, padStart, sliceString, uncurry, getOwnPropertyDescriptor, getPrototypeOf, Uint8 } from "./primordials.js";
+import { DOMException } from "./errors.js";
 
 let a = 1;
 let b = 2;
@@ -52,10 +53,12 @@ const tagOf = uncurry(getOwnPropertyDescriptor(TypedArrayPrototype, Symbol.toStr
 const RANDOM_BYTES_MAX = 65_536;
 
 function getRandomValues(array) {
-  const tag = tagOf(array);
-  if (tag === undefined || tag[0] === "F") throw new TypeErrorClass("getRandomValues needs a typed array of integers");
+  const tag = typeof array === "object" && array !== null ? tagOf(array) : undefined;
+  const what = "getRandomValues needs a typed array of integers";
+  if (tag === undefined) throw new TypeErrorClass(what);
+  if (tag[0] === "F") throw new DOMException(what, "TypeMismatchError");
   const length = byteLengthOf(array);
-  if (length > RANDOM_BYTES_MAX) throw new TypeErrorClass(`getRandomValues fills at most ${RANDOM_BYTES_MAX} bytes at a time`);
+  if (length > RANDOM_BYTES_MAX) throw new DOMException(`getRandomValues fills at most ${RANDOM_BYTES_MAX} bytes at a time`, "QuotaExceededError");
   const bytes = new Uint8(bufferOf(array), offsetOf(array), length);
   let word = 0;
   for (let i = 0; i < length; i++) {
