@@ -10,7 +10,14 @@ import orjson
 
 from sandbox.journal.ids import Epoch, Json, NamespaceId
 
-STRIP_TIMEOUT_MS = 30_000
+CHECK_TIMEOUT_MS = 30_000
+"""To strip or check a script."""
+TEST_TIMEOUT_MS = 60_000
+
+
+def reexecution_timeout_ms(cpu_us: int) -> int:
+    """How long to wait for the replay of a run, or the plan of a fork, that used this CPU."""
+    return 30_000 + 2 * cpu_us // 1_000
 
 
 class Requests(Protocol):
@@ -41,7 +48,7 @@ class SandboxClient:
                 namespace,
                 "strip",
                 orjson.dumps({"source": source, "epoch": epoch}),
-                timeout_ms=STRIP_TIMEOUT_MS,
+                timeout_ms=CHECK_TIMEOUT_MS,
             )
         )
         return Stripped(answer["compiled"], answer["diagnostics"])

@@ -2,48 +2,63 @@
 
 import asyncio
 import logging
-from dataclasses import asdict
 
-import orjson
-
-from sandbox.isolate.compiled import Compiled
-from sandbox.isolate.pool import ChildPool
 from sandbox.journal.errors import RewindFault
 from sandbox.journal.ids import WorkerId
 from sandbox.store.postgres.requests import RequestDesk, SandboxRequest
+from sandbox.worker.answers.bench import Bench, Kind
+from sandbox.worker.answers.strip import strip
 
 logger = logging.getLogger(__name__)
 
+KINDS: dict[str, Kind] = {
+    "strip": Kind(strip),
+}
 ANSWERING_MAX = 4
+"""Questions that only read scripts, at once."""
 
 
 class Answering:
-    def __init__(self, desk: RequestDesk, children: ChildPool) -> None:
+    """Takes questions while there is room for their sort: reading scripts, or executing them."""
+
+    def __init__(self, desk: RequestDesk, bench: Bench, *, children: int) -> None:
         self.look = asyncio.Event()
         self._desk = desk
-        self._children = children
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._bench = bench
+        self._tasks: dict[asyncio.Task[None], bool] = {}
+        # An activation may take seconds of a child: all children but one may be busy with questions.
+        self._room = {False: ANSWERING_MAX, True: max(1, children - 1)}
 
     async def answer_open(self, worker: WorkerId) -> None:
         """Take what is open, as much as there is room for."""
-        room = ANSWERING_MAX - len(self._tasks)
-        if room <= 0:
-            return
-        for request in await self._desk.claim(worker, room):
-            task = asyncio.create_task(self._answer(request))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
+        for executes, most in self._room.items():
+            room = most - sum(busy == executes for busy in self._tasks.values())
+            kinds = [name for name, kind in KINDS.items() if kind.executes == executes]
+            if room <= 0 or not kinds:
+                continue
+            for request in await self._desk.claim(worker, room, kinds):
+                task = asyncio.create_task(self._answer(request))
+                self._tasks[task] = executes
+                task.add_done_callback(self._done)
 
-    async def drain(self) -> None:
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    async def drain(self, within_s: float) -> None:
+        """Finish what is under way; what takes longer is given up, and taken by another worker."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=within_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self.look.set()
 
     async def _answer(self, request: SandboxRequest) -> None:
         try:
-            answer, failure = await self._work(request), None
+            async with asyncio.timeout(request.left_ms / 1000):
+                answer, failure = await KINDS[request.kind].answer(self._bench, request), None
+        except TimeoutError:
+            answer, failure = None, "it took too long"
         except Exception as error:
             logger.exception("a request to %s failed", request.kind)
             answer, failure = None, f"{type(error).__name__}: {error}"
@@ -51,12 +66,3 @@ class Answering:
             await self._desk.answer(request.id, answer, failure)
         except RewindFault as error:
             logger.warning("an answer is lost, it will be asked for again: %s", error)
-
-    async def _work(self, request: SandboxRequest) -> bytes:
-        question = orjson.loads(request.payload)
-        if request.kind != "strip":
-            raise ValueError(f"unknown kind of request {request.kind}")
-        result = await self._children.strip(question["source"], question["epoch"], tenant=request.namespace)
-        if isinstance(result, Compiled):
-            return orjson.dumps({"compiled": result.to_json(), "diagnostics": []})
-        return orjson.dumps({"compiled": None, "diagnostics": [asdict(item) for item in result]})

@@ -18,6 +18,7 @@ from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.owner import PostgresOwner
 from sandbox.store.postgres.requests import RequestDesk
 from sandbox.store.postgres.values import RecordedBlobs
+from sandbox.worker.answers.bench import Bench
 from sandbox.worker.desk import Answering
 from sandbox.worker.ownership import Ownership, repeat
 from sandbox.worker.warm_runs import WarmRuns
@@ -80,11 +81,11 @@ class Worker:
         self._store = store
         self._hints = hints
         self._epochs = served_epochs()
-        self._runs = WarmRuns(
-            store, RecordedBlobs(store.pool, blobs), children, hints, warm_max=settings.warm_runs
-        )
+        recorded = RecordedBlobs(store.pool, blobs)
+        self._runs = WarmRuns(store, recorded, children, hints, warm_max=settings.warm_runs)
         self._desk = RequestDesk(store.pool, hints)
-        self._answering = Answering(self._desk, children)
+        bench = Bench(children, store, recorded)
+        self._answering = Answering(self._desk, bench, children=settings.worker_children)
         self._ownership = Ownership(store, self._runs, hints, self._epochs)
         self._stop = asyncio.Event()
         hints.on_message(self._on_hint)
@@ -104,8 +105,7 @@ class Worker:
         for task in loops:
             task.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
-        await self._answering.drain()
-        await self._runs.drain(DRAIN_S)
+        await asyncio.gather(self._answering.drain(DRAIN_S), self._runs.drain(DRAIN_S))
         with contextlib.suppress(*LOST):
             await self._store.deregister()
 

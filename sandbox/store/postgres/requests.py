@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -20,7 +21,8 @@ IN_FLIGHT_MAX = 2
 
 CLAIM_SQL = """with open as (
     select s.id, s.namespace_id, s.created_at, row_number() over (partition by s.namespace_id order by s.created_at) as rank
-    from sandbox_requests s where s.answered_at is null and s.worker_id is null and s.deadline > now_ms()),
+    from sandbox_requests s where s.answered_at is null and s.worker_id is null and s.deadline > now_ms()
+      and s.kind = any($4)),
   picked as (
     select s.id from sandbox_requests s
     where s.id in (select o.id from open o where o.rank + (select count(*) from sandbox_requests h
@@ -28,7 +30,7 @@ CLAIM_SQL = """with open as (
         and h.deadline > now_ms()) <= $3 order by o.rank, o.created_at limit $2)
     and s.worker_id is null for update skip locked)
   update sandbox_requests s set worker_id = $1 from picked p where s.id = p.id
-  returning s.id, s.namespace_id, s.kind, s.payload"""
+  returning s.id, s.namespace_id, s.kind, s.payload, s.deadline - now_ms() as left_ms"""
 
 # One row while the question stands, taken when it is answered or late; none: Postgres crashed, which empties
 # an unlogged table.
@@ -45,6 +47,8 @@ class SandboxRequest:
     namespace: NamespaceId
     kind: str
     payload: bytes
+    left_ms: int
+    """Until its deadline: nobody waits any longer."""
 
 
 class RequestDesk:
@@ -102,11 +106,18 @@ class RequestDesk:
             answer: bytes = row["answer"]
             return answer
 
-    async def claim(self, worker: WorkerId, limit: int) -> list[SandboxRequest]:
+    async def claim(self, worker: WorkerId, limit: int, kinds: Sequence[str]) -> list[SandboxRequest]:
+        """Questions of these kinds, round-robin over namespaces."""
         async with acquired(self._pool) as connection:
-            rows = await connection.fetch(CLAIM_SQL, worker, limit, IN_FLIGHT_MAX)
+            rows = await connection.fetch(CLAIM_SQL, worker, limit, IN_FLIGHT_MAX, kinds)
         return [
-            SandboxRequest(str(row["id"]), NamespaceId(str(row["namespace_id"])), row["kind"], row["payload"])
+            SandboxRequest(
+                str(row["id"]),
+                NamespaceId(str(row["namespace_id"])),
+                row["kind"],
+                row["payload"],
+                row["left_ms"],
+            )
             for row in rows
         ]
 

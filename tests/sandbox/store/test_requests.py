@@ -35,13 +35,19 @@ async def claimed(desk: RequestDesk, count: int) -> list[SandboxRequest]:
     found: list[SandboxRequest] = []
     async with asyncio.timeout(10):
         while len(found) < count:
-            found += await desk.claim(WORKER, count - len(found))
+            found += await desk.claim(WORKER, count - len(found), ["strip"])
     return found
 
 
 async def rows(desk: RequestDesk) -> int:
     async with desk._pool.acquire() as connection:
         return int(await connection.fetchval("select count(*) from sandbox_requests"))
+
+
+async def until_open(desk: RequestDesk) -> None:
+    async with asyncio.timeout(10):
+        while await rows(desk) == 0:
+            continue
 
 
 async def test_a_question_is_answered_and_gone(desk: RequestDesk) -> None:
@@ -81,10 +87,20 @@ async def test_one_namespace_does_not_take_all_workers(desk: RequestDesk) -> Non
     asked = [ask(desk, greedy) for _ in range(IN_FLIGHT_MAX + 2)] + [ask(desk, modest)]
     found = await claimed(desk, IN_FLIGHT_MAX + 1)
     assert sorted(request.namespace for request in found) == sorted([greedy] * IN_FLIGHT_MAX + [modest])
-    assert await desk.claim(WORKER, 10) == []
+    assert await desk.claim(WORKER, 10, ["strip"]) == []
     for task in asked:
         task.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_a_worker_takes_only_the_kinds_it_has_room_for(desk: RequestDesk) -> None:
+    asked = ask(desk, str(uuid4()))
+    await until_open(desk)
+    assert await desk.claim(WORKER, 10, ["test", "replay"]) == []
+    [request] = await claimed(desk, 1)
+    assert 0 < request.left_ms <= 30_000
+    await desk.answer(request.id, b"!")
+    assert await asyncio.wait_for(asked, 10) == b"!"
 
 
 async def test_questions_of_askers_that_died_are_swept(desk: RequestDesk) -> None:
