@@ -32,7 +32,8 @@ _WIRE_NAMES = {"from_": "from", "event": "cause"}
 _OPTIONAL: dict[type, set[str]] = {
     entries.Parent: {"call"},
     entries.ScriptError: {"code", "cause"},
-    entries.RunStarted: {"parent", "forked_at"},
+    entries.RunStarted: {"parent", "forked_at", "origin"},
+    entries.ScheduleToolCall: {"idempotency_key"},
     entries.ToolCallCompleted: {"result", "error", "begun_at", "reused"},
     entries.TimerFired: {"reused"},
     entries.SignalReceived: {"reused"},

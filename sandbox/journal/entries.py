@@ -74,6 +74,16 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The first run of a fork's line, as the module `rewind` shows it to the script of every fork."""
+
+    run: RunId
+    labels: dict[str, str]
+    deadline: TimeMs
+    parent: RunId | None
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The limits that a script can observe, fixed when its run starts."""
 
@@ -140,6 +150,8 @@ class RunStarted:
     started_by: Actor
     parent: Parent | None = None
     forked_at: TimeMs | None = None
+    origin: Origin | None = None
+    """Given for forks only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +220,8 @@ class ScheduleToolCall:
     tool: str
     args: Value
     policy: ToolPolicy
+    idempotency_key: str | None = None
+    """In a fork, for a call that an earlier run of the line may have made: the key that it had there."""
 
 
 @dataclass(frozen=True, slots=True)

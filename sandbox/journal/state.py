@@ -181,7 +181,8 @@ def _complete(state: RunState, entry: Entry, body: e.ToolCallCompleted) -> None:
     call = _call(state, body.call, entry)
     _require((body.result is None) != (body.error is None), entry, "exactly one of result and error is given")
     _require(body.attempts > 0 or body.error is not None, entry, "a call that was not begun has no result")
-    _require(body.attempts == 0 or not call.gated, entry, "the call was not approved")
+    approved = not call.gated or body.reused is not None
+    _require(body.attempts == 0 or approved, entry, "the call was not approved")
     del state.calls[body.call]
 
 

@@ -17,7 +17,7 @@ from sandbox.store.interface import StoredEntry
 
 VERSION = "rewind/1"
 VALUE_FIELDS = ("args", "data", "input", "output", "payload", "result")
-FREE_FIELDS = ("cause", "detail", "frame", "labels", "message", "reason", "stack", "values")
+FREE_FIELDS = ("cause", "detail", "frame", "labels", "message", "origin", "reason", "stack", "values")
 """By digest wherever they hold text; `cause` as an entry's own field is a seq and stays."""
 DEPTH_ROOM = 8
 """Levels that an entry adds around a value."""

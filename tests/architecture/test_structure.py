@@ -14,7 +14,7 @@ from infra.lint.rules import Source
 REPOSITORY = Path(__file__).resolve().parents[2]
 FILE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
-CORE_LINES_MAX = 1_000
+CORE_LINES_MAX = 1_500
 
 LONGER: dict[str, str] = {}
 """Files and functions (`path` or `path:function`) above the budgets, each with its reason."""

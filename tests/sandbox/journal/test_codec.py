@@ -25,8 +25,8 @@ from tests.fixtures.entries import ALL_CLASSES, bodies, call, callsites, failure
 
 # SPEC §3, the table of entries: fields in wire names, `?` where a field may be absent.
 DOCUMENTED = {
-    "run_started": "input script toolset seed epoch deadline labels limits started_by parent? forked_at?",
-    "schedule_tool_call": "call tool args policy",
+    "run_started": "input script toolset seed epoch deadline labels limits started_by parent? forked_at? origin?",
+    "schedule_tool_call": "call tool args policy idempotency_key?",
     "tool_call_cancelled": "call",
     "approval_decided": "call decision by actor reason",
     "tool_call_completed": "call result? error? attempts begun_at? reused?",

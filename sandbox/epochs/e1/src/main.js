@@ -79,13 +79,18 @@ const importOf = (modules, { module, name }) => {
   return exports[name];
 };
 
+const parentOf = (event) => (hasOwn(event, "parent") && event.parent !== null ? event.parent.run : null);
+
 const fillRun = (event) => {
+  // A fork shows its script the first run of its line: what was computed from it stays true.
+  const fork = hasOwn(event, "origin");
+  const first = fork ? event.origin : event;
   const fields = {
-    id: setup.run,
+    id: fork ? first.run : setup.run,
     namespace: setup.namespace,
-    labels: freeze(hasOwn(event, "labels") ? event.labels : {}),
-    deadline: new RealDate(event.deadline),
-    parent: hasOwn(event, "parent") && event.parent !== null ? event.parent.run : null,
+    labels: freeze(hasOwn(first, "labels") ? first.labels : {}),
+    deadline: new RealDate(first.deadline),
+    parent: fork ? first.parent : parentOf(event),
     self: setup.run,
   };
   for (const name in fields) defineFixed(runObject, name, fields[name]);
