@@ -85,6 +85,10 @@ class TypedTool:
 
     name: str
     description: tuple[str, ...]
+    summary: str
+    """The description on one line, as its author wrote it."""
+    gated: bool
+    """Its calls wait for an approval."""
     args: TypedSchema
     result: TypedSchema | None
     optional: bool
@@ -142,7 +146,15 @@ def typed_tool(tool: Mapping[str, Any], names: TypeNames, warnings: list[str]) -
     args = _typed_schema(tool["input_schema"], "in", name, names, warnings)
     output = tool.get("output_schema")
     result = None if output is None else _typed_schema(output, "out", name, names, warnings)
-    return TypedTool(name, _description(tool, result), args, result, _is_optional(args.type, args.aliases))
+    return TypedTool(
+        name=name,
+        description=_description(tool, result),
+        summary=" ".join(" ".join(_said(tool)).split()),
+        gated=bool(tool.get("approval")),
+        args=args,
+        result=result,
+        optional=_is_optional(args.type, args.aliases),
+    )
 
 
 def _typed_schema(
@@ -202,7 +214,7 @@ def _is_optional(args: Type, aliases: Mapping[str, Type]) -> bool:
 
 
 def _description(tool: Mapping[str, Any], result: TypedSchema | None) -> tuple[str, ...]:
-    lines = doc_lines(str(tool.get("description") or ""), DESCRIPTION_CHARS_MAX)
+    lines = _said(tool)
     original = str(tool.get("original") or "")
     member = str(tool["name"]).rpartition(".")[2]
     if original and original not in (tool["name"], member):
@@ -212,6 +224,10 @@ def _description(tool: Mapping[str, Any], result: TypedSchema | None) -> tuple[s
     if result is None:
         lines.append(UNCHECKED)
     return tuple(lines)
+
+
+def _said(tool: Mapping[str, Any]) -> list[str]:
+    return doc_lines(str(tool.get("description") or ""), DESCRIPTION_CHARS_MAX)
 
 
 def _module(tools: Sequence[TypedTool], names: TypeNames) -> list[str]:
