@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from app.signals.service import Signals
     from app.tasks.service import Tasks
     from app.toolsets.service import Toolsets
+    from app.webhooks.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Services:
     sealer: "Sealer"
     signals: "Signals"
     tasks: "Tasks"
+    hooks: "Hooks"
     call_maker: "CallMaker"
     """Makes the calls that the dispatcher claims."""
     health: "Health"

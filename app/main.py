@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.deps import Services
 from app.dispatcher.calls import CallMaker
+from app.dispatcher.egress import Egress
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
@@ -45,6 +46,9 @@ from app.toolsets.repository import ToolsetRepository
 from app.toolsets.servers import ToolServers
 from app.toolsets.service import Toolsets
 from app.values import Blobs, Values
+from app.webhooks.endpoints import router as webhooks_router
+from app.webhooks.hooks import hooks_of
+from app.webhooks.outbox import BoxSealing
 from sandbox.compiler.client import Requests, SandboxClient
 from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
@@ -78,6 +82,7 @@ def build_services(
     blobs: Blobs,
     box: SecretBox,
     servers: Servers,
+    egress: Egress,
     epoch: Epoch,
     stop: asyncio.Event,
 ) -> Services:
@@ -93,27 +98,29 @@ def build_services(
         ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
     )
     values = Values(RecordedBlobs(pool, blobs))
-    runs = RunRepository(pool)
+    journals = RunRepository(pool)
+    runs = Runs(
+        store=store,
+        repository=journals,
+        scripts=Scripts(store, SandboxClient(requests), epoch),
+        toolsets=toolsets,
+        values=values,
+        wakeups=wakeups,
+        epoch=epoch,
+        stop=stop,
+    )
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
         secrets=secrets_,
         toolsets=toolsets,
-        runs=Runs(
-            store=store,
-            repository=runs,
-            scripts=Scripts(store, SandboxClient(requests), epoch),
-            toolsets=toolsets,
-            values=values,
-            wakeups=wakeups,
-            epoch=epoch,
-            stop=stop,
-        ),
+        runs=runs,
         sealer=Sealer(store),
-        live=LiveJournals(store, runs, wakeups, stop),
+        live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
         call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
+        hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=BoxSealing(box)),
         health=Health(pool, epoch),
     )
 
@@ -153,7 +160,15 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
-    for router in (runs_router, batch_router, events_router, toolsets_router, secrets_router, tenants_router):
+    for router in (
+        runs_router,
+        batch_router,
+        events_router,
+        webhooks_router,
+        toolsets_router,
+        secrets_router,
+        tenants_router,
+    ):
         app.router.routes.extend(router.routes)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {

@@ -64,6 +64,7 @@ async def run(settings: Settings) -> None:
         blobs=blobs,
         box=box,
         servers=servers,
+        egress=egress,
         epoch=CURRENT,
         stop=stop,
     )
@@ -77,6 +78,7 @@ async def run(settings: Settings) -> None:
             dispatcher.run(stop),
             _sweep(services.tasks.claims, stop),
             services.sealer.run(stop),
+            services.hooks.run(stop),
             run_collector(store.pool, blobs, stop),
         )
     ]

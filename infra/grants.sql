@@ -28,6 +28,11 @@ grant select, update on runs, run_facts to rewind_worker;
 grant select on namespaces, toolset_versions to rewind_worker;
 
 -- The control plane.
+-- What webhooks tell is recorded by the append that causes it.
+grant select, insert, update, delete on events to rewind_api;
+grant insert on events to rewind_worker;
+grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
+
 grant select, insert on seals to rewind_api;
 grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;

@@ -276,6 +276,38 @@ begin
   end loop;
 end $$;
 
+CREATE FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) RETURNS TABLE(organization_id uuid, endpoint_id uuid, id uuid, namespace_id uuid, event_id uuid, attempt integer, failures integer, url text, secret bytea, previous_secret bytea, body bytea)
+    LANGUAGE sql
+    AS $$
+  with now as materialized (select now_ms() as at),
+  waiting as (
+    select distinct d.organization_id, d.endpoint_id from deliveries d, now where d.next_at <= now.at),
+  due as (
+    select found.* from now, waiting w
+      join webhook_endpoints e on e.organization_id = w.organization_id and e.id = w.endpoint_id
+        and e.disabled_at is null
+      cross join lateral (
+        select d.organization_id, d.endpoint_id, d.id from deliveries d
+        where d.organization_id = e.organization_id and d.endpoint_id = e.id and d.next_at <= now.at
+        order by d.next_at
+        limit greatest(0, p_per_endpoint - (select count(*) from deliveries b where b.organization_id = e.organization_id
+          and b.endpoint_id = e.id and b.lease_until > now.at))
+        for update of d skip locked) found
+    limit p_limit),
+  leased as (
+    update deliveries d set attempt = d.attempt + 1, at = now.at, next_at = now.at + p_lease_ms,
+        lease_until = now.at + p_lease_ms
+      from due, now where d.organization_id = due.organization_id and d.endpoint_id = due.endpoint_id and d.id = due.id
+      returning d.*)
+  select l.organization_id, l.endpoint_id, l.id, l.namespace_id, l.event_id, l.attempt, l.failures, e.url, e.secret,
+    case when e.previous_until > now.at then e.previous_secret end, v.body
+  from leased l, now, webhook_endpoints e, events v
+  where e.organization_id = l.organization_id and e.id = l.endpoint_id
+    and v.namespace_id = l.namespace_id and v.id = l.event_id
+$$;
+
+COMMENT ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) IS 'An attempt that is never reported is made again when its lease has ended.';
+
 CREATE FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[] DEFAULT '{}'::uuid[], p_busy integer[] DEFAULT '{}'::integer[], p_share integer DEFAULT 2147483647) RETURNS TABLE(namespace_id uuid, run_id uuid, epoch smallint, owner_epoch integer, commands integer, delivered integer, next_seq integer)
     LANGUAGE plpgsql
     AS $$
@@ -393,15 +425,28 @@ CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_a
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
+CREATE FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) RETURNS void
+    LANGUAGE sql
+    AS $$
+  insert into events (namespace_id, id, organization_id, type, run_id, sequence, call, at)
+    select p_ns, uuid_v7(at), p_organization, p_type, p_run, p_sequence, p_call, at from (select now_ms() as at) now
+$$;
+
+COMMENT ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) IS 'Called in the transaction of what it tells.';
+
 CREATE FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
+declare
+  org uuid;
 begin
   update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run;
   delete from pending where namespace_id = p_ns and run_id = p_run;
   delete from signal_ids where namespace_id = p_ns and run_id = p_run;
   update run_facts set status = p_status, ended_at = p_at, end_seq = p_seq
-    where namespace_id = p_ns and run_id = p_run;
+    where namespace_id = p_ns and run_id = p_run returning organization_id into org;
+  perform emit_event(p_ns, org, (array['run.completed', 'run.failed', 'run.cancelled', 'run.aborted'])[p_status],
+    p_run, p_seq, null);
 end $$;
 
 CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, attempt smallint, begun_at bigint, reoffered boolean)
@@ -442,13 +487,16 @@ COMMENT ON FUNCTION public.now_ms() IS 'The only source of time of the product.'
 CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$
+declare
+  org uuid;
 begin
   update runs set status = 5, owner = null, ready = false
     where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
   if not found then return; end if;
-  update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run;
+  update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run returning organization_id into org;
   update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;
   insert into quarantines (namespace_id, run_id, at, report) values (p_ns, p_run, now_ms(), p_report);
+  perform emit_event(p_ns, org, 'run.quarantined', p_run, null, null);
 end $$;
 
 CREATE FUNCTION public.reap_workers(p_stale bigint) RETURNS TABLE(worker_id bigint, runs integer)
@@ -599,6 +647,13 @@ end $$;
 
 COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled.';
 
+CREATE FUNCTION public.uuid_v7(p_at bigint) RETURNS uuid
+    LANGUAGE sql
+    AS $$
+  select encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    placing substring(int8send(p_at) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
+$$;
+
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -642,6 +697,35 @@ CREATE TABLE public.compiled_scripts (
 
 COMMENT ON TABLE public.compiled_scripts IS 'What the epoch''s stripper made of a script, so that replay never strips again.';
 
+CREATE TABLE public.deliveries (
+    organization_id uuid NOT NULL,
+    endpoint_id uuid NOT NULL,
+    id uuid NOT NULL,
+    namespace_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    status text DEFAULT 'pending'::text NOT NULL COLLATE pg_catalog."C",
+    attempt integer DEFAULT 0 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    created_at bigint NOT NULL,
+    at bigint,
+    next_at bigint,
+    lease_until bigint,
+    response_code integer,
+    response_body text,
+    error text,
+    duration_ms integer,
+    CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+);
+
+COMMENT ON COLUMN public.deliveries.attempt IS 'Attempts made so far.';
+
+COMMENT ON COLUMN public.deliveries.failures IS 'Place in the schedule of retries; a redelivery begins it anew.';
+
+COMMENT ON COLUMN public.deliveries.next_at IS 'When it is tried next; null: not again.';
+
+COMMENT ON COLUMN public.deliveries.lease_until IS 'A sender is at it until then at the latest.';
+
 CREATE TABLE public.entries (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -660,6 +744,27 @@ COMMENT ON TABLE public.entries IS 'The journals. Append-only: no role but rewin
 COMMENT ON COLUMN public.entries.fire_at IS 'start_timer only: the append''s database time plus the delay.';
 
 COMMENT ON COLUMN public.entries.body IS 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at).';
+
+CREATE TABLE public.events (
+    namespace_id uuid NOT NULL,
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    type text NOT NULL COLLATE pg_catalog."C",
+    run_id uuid,
+    sequence integer,
+    call integer,
+    endpoint_id uuid,
+    at bigint NOT NULL,
+    body bytea
+);
+
+COMMENT ON TABLE public.events IS 'What webhooks tell, kept for 30 days. namespace_id is all zeros where no namespace is concerned.';
+
+COMMENT ON COLUMN public.events.sequence IS 'Seq of the journal entry that caused it.';
+
+COMMENT ON COLUMN public.events.endpoint_id IS 'Only for this endpoint (ping).';
+
+COMMENT ON COLUMN public.events.body IS 'The whole message, sealed under the namespace''s key; null until projected.';
 
 CREATE TABLE public.idempotency (
     organization_id uuid NOT NULL,
@@ -914,6 +1019,30 @@ CREATE TABLE public.value_refs (
 
 COMMENT ON TABLE public.value_refs IS 'Written in the transaction of the append that names the value.';
 
+CREATE TABLE public.webhook_endpoints (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    url text NOT NULL,
+    secret bytea NOT NULL,
+    previous_secret bytea,
+    previous_until bigint,
+    events text[] DEFAULT '{}'::text[] NOT NULL,
+    namespaces text[] DEFAULT '{}'::text[] NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    created_at bigint NOT NULL,
+    failing_since bigint,
+    disabled_at bigint,
+    disabled_reason text
+);
+
+COMMENT ON COLUMN public.webhook_endpoints.secret IS 'Sealed under the deployment''s secret key.';
+
+COMMENT ON COLUMN public.webhook_endpoints.previous_secret IS 'Signs too until previous_until: receivers change over meanwhile.';
+
+COMMENT ON COLUMN public.webhook_endpoints.events IS 'Types that it wants; empty: all. Likewise namespaces (names) and labels.';
+
+COMMENT ON COLUMN public.webhook_endpoints.failing_since IS 'First failure since the last success; null: it works.';
+
 CREATE TABLE public.workers (
     worker_id bigint NOT NULL,
     host text NOT NULL,
@@ -940,8 +1069,17 @@ ALTER TABLE ONLY public.clock
 ALTER TABLE ONLY public.compiled_scripts
     ADD CONSTRAINT compiled_scripts_pkey PRIMARY KEY (namespace_id, digest, epoch);
 
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_organization_id_endpoint_id_event_id_key UNIQUE (organization_id, endpoint_id, event_id);
+
+ALTER TABLE ONLY public.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (organization_id, endpoint_id, id);
+
 ALTER TABLE ONLY public.entries
     ADD CONSTRAINT entries_pkey PRIMARY KEY (namespace_id, run_id, seq);
+
+ALTER TABLE ONLY public.events
+    ADD CONSTRAINT events_pkey PRIMARY KEY (namespace_id, id);
 
 ALTER TABLE ONLY public.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (organization_id, namespace_id, route, key);
@@ -1006,10 +1144,27 @@ ALTER TABLE ONLY public.toolsets
 ALTER TABLE ONLY public.value_refs
     ADD CONSTRAINT value_refs_pkey PRIMARY KEY (namespace_id, sha256, run_id);
 
+ALTER TABLE ONLY public.webhook_endpoints
+    ADD CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (organization_id, id);
+
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
 CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
+
+CREATE INDEX deliveries_due ON public.deliveries USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX deliveries_event ON public.deliveries USING btree (namespace_id, event_id);
+
+CREATE INDEX deliveries_leased ON public.deliveries USING btree (organization_id, endpoint_id, lease_until) WHERE (lease_until IS NOT NULL);
+
+CREATE INDEX deliveries_waiting ON public.deliveries USING btree (organization_id, endpoint_id, next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX events_at ON public.events USING btree (at);
+
+CREATE INDEX events_listed ON public.events USING btree (organization_id, id);
+
+CREATE INDEX events_unprojected ON public.events USING btree (at) WHERE (body IS NULL);
 
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
@@ -1072,6 +1227,11 @@ GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_worker;
@@ -1086,6 +1246,11 @@ REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_api;
@@ -1149,6 +1314,11 @@ GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uui
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.uuid_v7(p_at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_retention;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
@@ -1162,9 +1332,14 @@ GRANT UPDATE ON TABLE public.clock TO rewind_test;
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_worker;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.deliveries TO rewind_api;
+
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_worker;
 GRANT SELECT,DELETE,UPDATE ON TABLE public.entries TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.events TO rewind_api;
+GRANT INSERT ON TABLE public.events TO rewind_worker;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
 GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;
@@ -1220,6 +1395,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.value_refs TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.webhook_endpoints TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_worker;

@@ -152,13 +152,34 @@ class Egress:
 
     def __init__(self, allow: Iterable[str] = ()) -> None:
         self._resolvers = ThreadPoolExecutor(RESOLVERS_MAX, thread_name_prefix="resolver")
-        self._backend = GuardedBackend(Allowed(allow), self._resolvers)
+        self._allowed = Allowed(allow)
+        self._backend = GuardedBackend(self._allowed, self._resolvers)
 
     def transport(self) -> httpx2.AsyncBaseTransport:
         return GuardedTransport(self._backend)
 
+    def lists(self, host: str) -> bool:
+        """Whether the deployment names this host, or the address that it is, in REWIND_EGRESS_ALLOW."""
+        address = _literal(host)
+        return self._allowed.host(host) or (address is not None and self._allowed.address(address))
+
+    def may_be_public(self, host: str) -> bool:
+        """False for an address, or a name, that no answer of a resolver makes public. The guard decides."""
+        address = _literal(host)
+        if address is not None:
+            return is_public(address)
+        name = host.lower().rstrip(".")
+        return "." in name and not name.endswith((".localhost", ".local", ".internal"))
+
     def close(self) -> None:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):

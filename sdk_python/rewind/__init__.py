@@ -29,9 +29,22 @@ from rewind._errors import (
     Unauthenticated,
     Unavailable,
     UnsupportedMediaType,
+    WebhookVerificationError,
 )
 from rewind._tools import Tool, tool
-from rewind._types import Entry, Namespace, Page, Run, Secret, SignalReceipt, Task, Token, Toolset
+from rewind._types import (
+    Delivery,
+    Entry,
+    Namespace,
+    Page,
+    Run,
+    Secret,
+    SignalReceipt,
+    Task,
+    Token,
+    Toolset,
+    Webhook,
+)
 from rewind.worker import Worker
 
 __all__ = [
@@ -44,6 +57,7 @@ __all__ = [
     "Conflict",
     "ConnectionFailed",
     "Deferred",
+    "Delivery",
     "Entry",
     "Namespace",
     "NotFound",
@@ -73,6 +87,8 @@ __all__ = [
     "Unauthenticated",
     "Unavailable",
     "UnsupportedMediaType",
+    "Webhook",
+    "WebhookVerificationError",
     "Worker",
     "tool",
 ]

@@ -7,6 +7,7 @@ from typing import Any, Self
 from rewind._async.resources import AsyncNamespaces, AsyncTasks, AsyncTokens, AsyncToolsets
 from rewind._async.runs import AsyncRuns
 from rewind._async.secrets import AsyncSecrets
+from rewind._async.webhooks import AsyncWebhooks
 from rewind._config import Config
 from rewind._core import AsyncCore, Call
 from rewind._portal import Core, Portal
@@ -14,6 +15,7 @@ from rewind._retry import MAX_RETRIES
 from rewind._sync.resources import Namespaces, Tasks, Tokens, Toolsets
 from rewind._sync.runs import Runs
 from rewind._sync.secrets import Secrets
+from rewind._sync.webhooks import Webhooks
 from rewind._tools import AnyTool
 from rewind.worker import Worker
 
@@ -54,6 +56,7 @@ class AsyncRewind:
         self.tokens = AsyncTokens(self._core)
         self.namespaces = AsyncNamespaces(self._core)
         self.secrets = AsyncSecrets(self._core)
+        self.webhooks = AsyncWebhooks(self._core)
         self.tasks = AsyncTasks(self._core)
 
     async def me(self) -> dict[str, Any]:
@@ -128,6 +131,7 @@ class Rewind:
         self.tokens = Tokens(self._core)
         self.namespaces = Namespaces(self._core)
         self.secrets = Secrets(self._core)
+        self.webhooks = Webhooks(self._core)
         self.tasks = Tasks(self._core)
 
     def me(self) -> dict[str, Any]:

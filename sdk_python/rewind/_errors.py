@@ -17,6 +17,7 @@ RewindError
 │   └── RequestTimeout       no answer in time
 ├── RunEnded               from `wait(..., raise_=True)`, with `run`
 │   ├── RunFailed  RunCancelled  RunAborted  RunQuarantined
+├── WebhookVerificationError  from `webhooks.verify`: not sent by Rewind, or not now
 ├── ToolError              raised inside a host tool: the call fails with this code
 └── ConfigurationError     no credential, an address that is none, a tool that cannot be described
 """
@@ -33,6 +34,10 @@ class RewindError(Exception):
 
 class ConfigurationError(RewindError):
     pass
+
+
+class WebhookVerificationError(RewindError):
+    """The message is not genuine, or not recent."""
 
 
 class ConnectionFailed(RewindError):

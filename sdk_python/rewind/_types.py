@@ -161,6 +161,38 @@ class Secret(Answer):
 
 
 @dataclass(kw_only=True)
+class Webhook(Answer):
+    """An endpoint of webhooks. `secret` stands only in the answer that made it."""
+
+    id: str
+    url: str
+    secret: str | None = None
+    events: list[str] = field(default_factory=list)
+    namespaces: list[str] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
+    enabled: bool = True
+    disabled_reason: str | None = None
+    failing_since: str | None = None
+    created_at: str | None = None
+
+
+@dataclass(kw_only=True)
+class Delivery(Answer):
+    """What became of one event at one endpoint; `response` is that of the last attempt."""
+
+    id: str
+    event_id: str
+    type: str
+    attempt: int
+    status: str
+    response: dict[str, Any] | None = None
+    error: str | None = None
+    duration_ms: int | None = None
+    at: str | None = None
+    next_at: str | None = None
+
+
+@dataclass(kw_only=True)
 class Namespace(Answer):
     name: str
     labels: dict[str, str] = field(default_factory=dict)

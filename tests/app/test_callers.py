@@ -34,6 +34,18 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/secrets", None, 404),
     ("GET", "/v1/secrets/{name}", None, 404),
     ("DELETE", "/v1/secrets/{name}", None, 404),
+    ("POST", "/v1/webhooks", {"url": "https://example.com/"}, 201),
+    ("GET", "/v1/webhooks", None, 200),
+    ("GET", "/v1/webhooks/{webhook}", None, 404),
+    ("PATCH", "/v1/webhooks/{webhook}", {"enabled": False}, 404),
+    ("DELETE", "/v1/webhooks/{webhook}", None, 404),
+    ("POST", "/v1/webhooks/{webhook}/rotate", {}, 404),
+    ("POST", "/v1/webhooks/{webhook}/ping", None, 404),
+    ("GET", "/v1/webhooks/{webhook}/deliveries", None, 404),
+    ("GET", "/v1/webhooks/{webhook}/deliveries/{delivery}", None, 404),
+    ("POST", "/v1/webhooks/{webhook}/deliveries/{delivery}/redeliver", None, 404),
+    ("POST", "/v1/webhooks/{webhook}/redeliver", {}, 404),
+    ("GET", "/v1/events", None, 404),
     ("PUT", "/v1/namespaces/{name}", {}, 200),
     ("GET", "/v1/namespaces/{name}", None, 404),
     ("POST", "/v1/tasks/claim", {"max": 1}, 200),
@@ -50,9 +62,15 @@ every_call = pytest.mark.parametrize(("method", "path", "body", "stranger"), CAL
 class World:
     """Objects of one organization, in the namespace `acme`."""
 
-    def __init__(self, api: Api, run: str, task: str, token: str) -> None:
+    def __init__(self, api: Api, run: str, task: str, token: str, webhook: str, delivery: str) -> None:
         self.api = api
-        self._places = {"{run}": run, "{token}": token, "{name}": "support"}
+        self._places = {
+            "{run}": run,
+            "{token}": token,
+            "{name}": "support",
+            "{webhook}": webhook,
+            "{delivery}": delivery,
+        }
         self._task = task
 
     async def call(
@@ -78,7 +96,11 @@ async def world(api: Api) -> World:
     task = claimed.json()["tasks"][0]["token"]
     await api.token("acme")
     token = (await api.call("GET", "/v1/tokens")).json()["data"][0]["id"]
-    return World(api, run["id"], task, token)
+    hook = (await api.call("POST", "/v1/webhooks", json={"url": "https://example.invalid/"})).json()["id"]
+    await api.call("POST", f"/v1/webhooks/{hook}/ping")
+    await api.services.hooks.projector.project_recorded()
+    delivery = (await api.call("GET", f"/v1/webhooks/{hook}/deliveries")).json()["data"][0]["id"]
+    return World(api, run["id"], task, token, hook, delivery)
 
 
 async def test_the_table_has_every_endpoint(api: Api) -> None:
@@ -130,7 +152,9 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
     answer = await world.call(method, path, body, secret=secret, query=query)
     if "toolsets" in path and method == "GET":
         assert answer.status_code == 200  # toolsets belong to the organization
-    elif path.startswith(("/v1/tokens", "/v1/namespaces", "/v1/toolsets", "/v1/secrets")):
+    elif path.startswith(
+        ("/v1/tokens", "/v1/namespaces", "/v1/toolsets", "/v1/secrets", "/v1/webhooks", "/v1/events")
+    ):
         assert answer.status_code == 403
     elif path == "/v1/tasks/claim":
         assert answer.json() == {"tasks": []}

@@ -1,0 +1,122 @@
+"""The projector: gives each recorded event its message, and a delivery to every endpoint that wants it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import orjson
+
+from app.responses import iso
+from app.webhooks.repository import Event, Filter, WebhookRepository
+from sandbox.journal.errors import Unavailable
+from sandbox.journal.ids import NamespaceId
+from tenancy.errors import NotFound
+from tenancy.secrets import SecretBox
+
+logger = logging.getLogger(__name__)
+
+EVERY_S = 0.5
+EVENTS_AT_ONCE = 100
+
+
+class Told(Protocol):
+    """What messages are made of: the objects as the API shows them."""
+
+    async def data(self, event: Event) -> tuple[dict[str, Any], str, dict[str, str]]:
+        """(the message's `data`, name of the namespace, labels of the run).
+
+        Errors: NotFound when what it tells of is gone; Unavailable.
+        """
+        ...
+
+
+class Sealing(Protocol):
+    """Bodies are stored under the key of their namespace."""
+
+    async def seal(self, namespace: NamespaceId, data: bytes, place: str) -> bytes: ...
+    async def open(self, namespace: NamespaceId, sealed: bytes, place: str) -> bytes: ...
+
+
+class Projector:
+    def __init__(
+        self, repository: WebhookRepository, told: Told, sealing: Sealing, *, wake: Callable[[], None]
+    ) -> None:
+        """`wake` is called when there may be something to deliver."""
+        self._repository = repository
+        self._told = told
+        self._sealing = sealing
+        self._wake = wake
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Project until `stop` is set."""
+        while not stop.is_set():
+            done = 0
+            try:
+                done = await self.project_recorded()
+                if not done:
+                    await self._repository.delete_old()
+            except Unavailable as error:
+                logger.warning("webhooks wait: %s", error)
+            except Exception:
+                logger.exception("the projector of webhooks failed; it goes on")
+            if done < EVENTS_AT_ONCE:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), EVERY_S)
+
+    async def project_recorded(self) -> int:
+        """Project some events; how many there were."""
+        events = await self._repository.unprojected(EVENTS_AT_ONCE)
+        filters: dict[str, list[Filter]] = {}
+        for event in events:
+            if event.organization not in filters:
+                filters[event.organization] = await self._repository.filters(event.organization)
+            await self._project(event, filters[event.organization])
+        if events:
+            self._wake()
+        return len(events)
+
+    async def _project(self, event: Event, filters: list[Filter]) -> None:
+        if event.endpoint is not None:
+            data: dict[str, Any] = {"endpoint": event.endpoint}
+            endpoints = [event.endpoint]
+        else:
+            try:
+                data, namespace, labels = await self._told.data(event)
+            except NotFound:
+                await self._repository.drop(event)
+                return
+            endpoints = [f.endpoint for f in filters if f.wants(event.type, namespace, labels)]
+        body = await self._sealing.seal(event.namespace, message(event, data), place_of(event.id))
+        await self._repository.project(event, body, endpoints)
+
+
+def message(event: Event, data: dict[str, Any]) -> bytes:
+    return orjson.dumps(
+        {
+            "id": event.id,
+            "type": event.type,
+            "timestamp": iso(event.at),
+            "sequence": event.sequence,
+            "data": data,
+        }
+    )
+
+
+def place_of(event: str) -> str:
+    """What a sealed body is bound to."""
+    return f"event/{event}"
+
+
+class BoxSealing:
+    """Under the deployment's secret key, bound to the namespace."""
+
+    def __init__(self, box: SecretBox) -> None:
+        self._box = box
+
+    async def seal(self, namespace: NamespaceId, data: bytes, place: str) -> bytes:
+        return self._box.seal(data, f"{namespace}/{place}")
+
+    async def open(self, namespace: NamespaceId, sealed: bytes, place: str) -> bytes:
+        return self._box.open(sealed, f"{namespace}/{place}")

@@ -1,0 +1,5 @@
+"""A receiver for the tests of webhooks."""
+
+from tests.fixtures.receiver import receiver
+
+__all__ = ["receiver"]
