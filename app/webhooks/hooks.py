@@ -8,12 +8,12 @@ import asyncpg
 
 from app.dispatcher.egress import Egress
 from app.runs.service import Runs
-from app.webhooks.deliveries import DeliveryRepository
 from app.webhooks.outbox import Projector, Sealing
 from app.webhooks.repository import WebhookRepository
 from app.webhooks.sender import Sender
 from app.webhooks.service import RunEvents, Webhooks
 from sandbox.journal.ids import OrganizationId
+from sandbox.store.postgres.outbox import DeliveryQueue, EventLog
 from tenancy.secrets import SecretBox
 
 logger = logging.getLogger(__name__)
@@ -31,11 +31,10 @@ class Hooks:
 
 
 def hooks_of(pool: asyncpg.Pool, *, runs: Runs, egress: Egress, box: SecretBox, sealing: Sealing) -> Hooks:
-    repository, deliveries = WebhookRepository(pool), DeliveryRepository(pool)
-    sender = Sender(deliveries, egress=egress, box=box, sealing=sealing, switched_off=_switched_off)
+    sender = Sender(DeliveryQueue(pool), egress=egress, box=box, sealing=sealing, switched_off=_switched_off)
     return Hooks(
-        Webhooks(repository, deliveries, egress=egress, box=box, sealing=sealing),
-        Projector(repository, RunEvents(runs), sealing, wake=sender.wake),
+        Webhooks(WebhookRepository(pool), egress=egress, box=box, sealing=sealing),
+        Projector(EventLog(pool), RunEvents(runs), sealing, wake=sender.wake),
         sender,
     )
 

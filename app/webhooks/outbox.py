@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import orjson
 
 from app.responses import iso
-from app.webhooks.repository import Event, Filter, WebhookRepository
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId
+from sandbox.store.postgres.outbox import Event, EventLog, Filter
 from tenancy.errors import NotFound
 from tenancy.secrets import SecretBox
 
@@ -40,11 +40,9 @@ class Sealing(Protocol):
 
 
 class Projector:
-    def __init__(
-        self, repository: WebhookRepository, told: Told, sealing: Sealing, *, wake: Callable[[], None]
-    ) -> None:
+    def __init__(self, log: EventLog, told: Told, sealing: Sealing, *, wake: Callable[[], None]) -> None:
         """`wake` is called when there may be something to deliver."""
-        self._repository = repository
+        self._log = log
         self._told = told
         self._sealing = sealing
         self._wake = wake
@@ -56,7 +54,7 @@ class Projector:
             try:
                 done = await self.project_recorded()
                 if not done:
-                    await self._repository.delete_old()
+                    await self._log.delete_old()
             except Unavailable as error:
                 logger.warning("webhooks wait: %s", error)
             except Exception:
@@ -67,11 +65,11 @@ class Projector:
 
     async def project_recorded(self) -> int:
         """Project some events; how many there were."""
-        events = await self._repository.unprojected(EVENTS_AT_ONCE)
+        events = await self._log.unprojected(EVENTS_AT_ONCE)
         filters: dict[str, list[Filter]] = {}
         for event in events:
             if event.organization not in filters:
-                filters[event.organization] = await self._repository.filters(event.organization)
+                filters[event.organization] = await self._log.filters(event.organization)
             await self._project(event, filters[event.organization])
         if events:
             self._wake()
@@ -85,11 +83,11 @@ class Projector:
             try:
                 data, namespace, labels = await self._told.data(event)
             except NotFound:
-                await self._repository.drop(event)
+                await self._log.drop(event)
                 return
             endpoints = [f.endpoint for f in filters if f.wants(event.type, namespace, labels)]
         body = await self._sealing.seal(event.namespace, message(event, data), place_of(event.id))
-        await self._repository.project(event, body, endpoints)
+        await self._log.project(event, body, endpoints)
 
 
 def message(event: Event, data: dict[str, Any]) -> bytes:

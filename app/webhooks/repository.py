@@ -1,99 +1,39 @@
 """Queries of webhooks: endpoints, the events that they are told, and deliveries."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 import orjson
 
-from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, TimeMs
+from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
 from sandbox.store.postgres.connection import acquired
 from tenancy.ids import new_id
 from tenancy.repository import NO_NAMESPACE, now_ms, reserve_idempotency_key
 
 ROUTE = "POST /v1/webhooks"
-EVENTS_KEPT_MS = 30 * 86_400_000
-DELETED_AT_ONCE = 1_000
 
 _ENDPOINT = "id, url, events, namespaces, labels, created_at, failing_since, disabled_at, disabled_reason"
 
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something to tell, as its cause recorded it."""
-
-    namespace: NamespaceId
-    id: str
-    organization: OrganizationId
-    type: str
-    run: RunId | None
-    sequence: int | None
-    call: int | None
-    endpoint: str | None
-    at: TimeMs
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    endpoint: str
-    events: tuple[str, ...]
-    namespaces: tuple[str, ...]
-    labels: dict[str, str]
-
-    def wants(self, type_: str, namespace: str | None, labels: dict[str, str]) -> bool:
-        return (
-            (not self.events or type_ in self.events)
-            and (not self.namespaces or namespace in self.namespaces)
-            and self.labels.items() <= labels.items()
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Leased:
-    """A delivery that is to be tried now."""
-
-    organization: OrganizationId
-    endpoint: str
-    id: str
-    namespace: NamespaceId
-    event: str
-    attempt: int
-    failures: int
-    url: str
-    secret: bytes
-    previous_secret: bytes | None
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What came of it. `retry_at` None: not tried again."""
-
-    delivered: bool
-    code: int | None
-    body: str | None
-    error: str | None
-    duration_ms: int
-    retry_at: TimeMs | None
+REDELIVERED_MAX = 10_000
+_DELIVERY = (
+    "id, event_id, type, attempt, status, response_code, response_body, error, duration_ms, at, next_at"
+)
+_AGAIN = """update deliveries set status = 'pending', failures = 0, next_at = now_ms(), lease_until = null
+  where organization_id = $1 and endpoint_id = $2 and lease_until is null and id = any ($3::uuid[])"""
 
 
 class WebhookRepository:
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
 
-    async def now(self) -> TimeMs:
-        async with acquired(self._pool) as connection:
-            return await now_ms(connection)
-
     # -- Endpoints
 
     async def create(
         self,
         organization: OrganizationId,
-        id_: str,
         values: dict[str, Any],
-        secret: bytes,
+        sealed: Callable[[str], bytes],
         *,
         endpoints_max: int,
         key: str | None,
@@ -102,6 +42,7 @@ class WebhookRepository:
         """(the new row, None), or (None, what the idempotency key was used for), or (None, None): too many."""
         async with acquired(self._pool) as connection, connection.transaction():
             now = await now_ms(connection)
+            id_ = new_id(now)
             if key is not None:
                 before = await reserve_idempotency_key(
                     connection,
@@ -123,7 +64,7 @@ class WebhookRepository:
                 organization,
                 id_,
                 values["url"],
-                secret,
+                sealed(id_),
                 values["events"],
                 values["namespaces"],
                 orjson.dumps(values["labels"]).decode(),
@@ -215,75 +156,6 @@ class WebhookRepository:
             )
         return str(made)
 
-    async def unprojected(self, limit: int) -> list[Event]:
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select namespace_id, id, organization_id, type, run_id, sequence, call, endpoint_id, at "
-                "from events where body is null order by at limit $1",
-                limit,
-            )
-        return [
-            Event(
-                NamespaceId(str(row["namespace_id"])),
-                str(row["id"]),
-                OrganizationId(str(row["organization_id"])),
-                row["type"],
-                None if row["run_id"] is None else RunId(str(row["run_id"])),
-                row["sequence"],
-                row["call"],
-                None if row["endpoint_id"] is None else str(row["endpoint_id"]),
-                TimeMs(row["at"]),
-            )
-            for row in rows
-        ]
-
-    async def filters(self, organization: OrganizationId) -> list[Filter]:
-        """What the endpoints of an organization want; those that are switched off want nothing."""
-        async with acquired(self._pool) as connection:
-            rows = await connection.fetch(
-                "select id, events, namespaces, labels from webhook_endpoints "
-                "where organization_id = $1 and disabled_at is null",
-                organization,
-            )
-        return [
-            Filter(
-                str(row["id"]), tuple(row["events"]), tuple(row["namespaces"]), orjson.loads(row["labels"])
-            )
-            for row in rows
-        ]
-
-    async def project(self, event: Event, body: bytes, endpoints: Sequence[str]) -> None:
-        """Give the event its body and its deliveries, once: of several projectors the first one does it."""
-        async with acquired(self._pool) as connection, connection.transaction():
-            mine = await connection.fetchval(
-                "update events set body = $3 where namespace_id = $1 and id = $2 and body is null returning true",
-                event.namespace,
-                event.id,
-                body,
-            )
-            if mine and endpoints:
-                now = await now_ms(connection)
-                await connection.execute(
-                    "insert into deliveries (organization_id, endpoint_id, id, namespace_id, event_id, type, "
-                    "created_at, next_at) select $1, e, i, $4, $5, $6, $7, $7 from unnest($2::uuid[], $3::uuid[]) d (e, i) "
-                    "where exists (select from webhook_endpoints w where w.organization_id = $1 and w.id = e) "
-                    "on conflict do nothing",
-                    event.organization,
-                    list(endpoints),
-                    [new_id(now) for _ in endpoints],
-                    event.namespace,
-                    event.id,
-                    event.type,
-                    now,
-                )
-
-    async def drop(self, event: Event) -> None:
-        """What it would tell of is gone."""
-        async with acquired(self._pool) as connection:
-            await connection.execute(
-                "delete from events where namespace_id = $1 and id = $2", event.namespace, event.id
-            )
-
     async def events(
         self,
         organization: OrganizationId,
@@ -308,19 +180,63 @@ class WebhookRepository:
             )
         return found
 
-    async def delete_old(self) -> int:
-        """Some of what is older than it is kept; how many events that were."""
-        async with acquired(self._pool) as connection, connection.transaction():
+    # -- Deliveries
+
+    async def delivery(self, organization: OrganizationId, endpoint: str, delivery: str) -> Any | None:
+        async with acquired(self._pool) as connection:
+            return await connection.fetchrow(
+                f"select {_DELIVERY} from deliveries where organization_id = $1 and endpoint_id = $2 and id = $3",
+                organization,
+                endpoint,
+                delivery,
+            )
+
+    async def delivery_page(
+        self, organization: OrganizationId, endpoint: str, status: str | None, before: str | None, limit: int
+    ) -> list[Any]:
+        """Newest first."""
+        async with acquired(self._pool) as connection:
+            found: list[Any] = await connection.fetch(
+                f"select {_DELIVERY} from deliveries where organization_id = $1 and endpoint_id = $2 "
+                "and ($3::text is null or status = $3) and ($4::uuid is null or id < $4) "
+                "order by id desc limit $5",
+                organization,
+                endpoint,
+                status,
+                before,
+                limit,
+            )
+        return found
+
+    async def redeliver(self, organization: OrganizationId, endpoint: str, deliveries: list[str]) -> int:
+        """Make these again, from the first place of the schedule; those under way are left alone."""
+        async with acquired(self._pool) as connection:
+            done: str = await connection.execute(_AGAIN, organization, endpoint, deliveries)
+        return int(done.rsplit(" ", 1)[1])
+
+    async def matching(
+        self,
+        organization: OrganizationId,
+        endpoint: str,
+        *,
+        status: str | None,
+        type_: str | None,
+        from_: TimeMs | None,
+        to: TimeMs | None,
+    ) -> list[str]:
+        """Settled deliveries, the oldest REDELIVERED_MAX of them."""
+        async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "delete from events where (namespace_id, id) in (select namespace_id, id from events "
-                "where at < now_ms() - $1 order by at limit $2) returning namespace_id, id",
-                EVENTS_KEPT_MS,
-                DELETED_AT_ONCE,
+                "select id from deliveries where organization_id = $1 and endpoint_id = $2 "
+                "and status <> 'pending' and ($3::text is null or status = $3) "
+                "and ($4::text is null or type = $4) and ($5::bigint is null or created_at >= $5) "
+                "and ($6::bigint is null or created_at < $6) order by id limit $7",
+                organization,
+                endpoint,
+                status,
+                type_,
+                from_,
+                to,
+                REDELIVERED_MAX,
             )
-            await connection.execute(
-                "delete from deliveries where (namespace_id, event_id) in "
-                "(select * from unnest($1::uuid[], $2::uuid[]))",
-                [row["namespace_id"] for row in rows],
-                [row["id"] for row in rows],
-            )
-        return len(rows)
+        return [str(row["id"]) for row in rows]

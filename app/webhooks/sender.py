@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 import httpx2
 
 from app.dispatcher.egress import Egress
-from app.webhooks.deliveries import DeliveryRepository
 from app.webhooks.outbox import Sealing, place_of
-from app.webhooks.repository import Attempt, Leased
 from app.webhooks.signature import signed_headers
 from sandbox.journal.errors import RewindFault, Unavailable
 from sandbox.journal.ids import OrganizationId, TimeMs
+from sandbox.store.postgres.outbox import Attempt, DeliveryQueue, Leased
 from tenancy.secrets import SecretBox
 
 logger = logging.getLogger(__name__)
@@ -39,7 +38,7 @@ SwitchedOff = Callable[[OrganizationId, str], Awaitable[None]]
 class Sender:
     def __init__(
         self,
-        deliveries: DeliveryRepository,
+        deliveries: DeliveryQueue,
         *,
         egress: Egress,
         box: SecretBox,

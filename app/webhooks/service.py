@@ -8,15 +8,15 @@ from app.dispatcher.egress import Egress
 from app.errors import QuotaExceeded, invalid
 from app.responses import time_ms
 from app.runs.service import Runs
-from app.webhooks.deliveries import DeliveryRepository
 from app.webhooks.outbox import Sealing, place_of
-from app.webhooks.repository import Event, WebhookRepository
+from app.webhooks.repository import WebhookRepository
 from app.webhooks.schemas import RedeliverBody
 from app.webhooks.sender import secret_place
 from app.webhooks.signature import new_secret
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
+from sandbox.store.postgres.outbox import Event
 from tenancy.errors import IdempotencyConflict, NotFound
-from tenancy.ids import new_id, parse_id
+from tenancy.ids import parse_id
 from tenancy.principals import Principal
 from tenancy.secrets import SecretBox
 
@@ -36,14 +36,12 @@ class Webhooks:
     def __init__(
         self,
         repository: WebhookRepository,
-        deliveries: DeliveryRepository,
         *,
         egress: Egress,
         box: SecretBox,
         sealing: Sealing,
     ) -> None:
         self._repository = repository
-        self._deliveries = deliveries
         self._egress = egress
         self._box = box
         self._sealing = sealing
@@ -53,12 +51,11 @@ class Webhooks:
     ) -> Made:
         """Errors: ApiError for a URL that can't be used, QuotaExceeded, IdempotencyConflict."""
         self._check_url(values["url"])
-        id_, secret = new_id(await self._repository.now()), new_secret()
+        secret = new_secret()
         row, before = await self._repository.create(
             principal.organization,
-            id_,
             values,
-            self._sealed(principal.organization, id_, secret),
+            lambda endpoint: self._sealed(principal.organization, endpoint, secret),
             endpoints_max=ENDPOINTS_MAX,
             key=key,
             request_sha256=request_sha256,
@@ -122,7 +119,7 @@ class Webhooks:
         id_ = parse_id(delivery)
         found = None
         if id_ is not None:
-            found = await self._deliveries.get(principal.organization, str(row["id"]), id_)
+            found = await self._repository.delivery(principal.organization, str(row["id"]), id_)
         if found is None:
             raise NotFound("There is no such delivery.")
         return found
@@ -131,19 +128,21 @@ class Webhooks:
         self, principal: Principal, endpoint: str, status: str | None, before: str | None, limit: int
     ) -> list[Any]:
         row = await self.get(principal, endpoint)
-        return await self._deliveries.page(principal.organization, str(row["id"]), status, before, limit)
+        return await self._repository.delivery_page(
+            principal.organization, str(row["id"]), status, before, limit
+        )
 
     async def redeliver(self, principal: Principal, endpoint: str, delivery: str) -> Any:
         """Make one delivery again, now; one that is under way is left alone."""
         found = await self.delivery(principal, endpoint, delivery)
         id_ = str((await self.get(principal, endpoint))["id"])
-        await self._deliveries.redeliver(principal.organization, id_, [str(found["id"])])
+        await self._repository.redeliver(principal.organization, id_, [str(found["id"])])
         return await self.delivery(principal, endpoint, delivery)
 
     async def redeliver_matching(self, principal: Principal, endpoint: str, wanted: RedeliverBody) -> int:
         """Make those again that the filter fits; how many."""
         id_ = str((await self.get(principal, endpoint))["id"])
-        found = await self._deliveries.matching(
+        found = await self._repository.matching(
             principal.organization,
             id_,
             status=wanted.status,
@@ -151,7 +150,7 @@ class Webhooks:
             from_=_time("from", wanted.from_),
             to=_time("to", wanted.to),
         )
-        return await self._deliveries.redeliver(principal.organization, id_, found)
+        return await self._repository.redeliver(principal.organization, id_, found)
 
     # -- Events
 

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rewind
 from hypothesis import given
 from hypothesis import strategies as st
-from standardwebhooks.webhooks import Webhook
-
-import rewind
 from rewind import WebhookVerificationError, webhooks
+from standardwebhooks.webhooks import Webhook
 
 CASES = Path(__file__).parents[1] / "cases" / "webhooks"
 VERIFY = json.loads((CASES / "verify-vectors.json").read_text())

@@ -338,7 +338,7 @@ async def test_old_events_go(own_api: Api, clock: Clock, receiver: Receiver) -> 
     made = await hook(api, receiver.url)
     await completed(api)
     await tell(api)
-    repository = api.services.hooks.projector._repository
+    repository = api.services.hooks.projector._log
     assert await repository.delete_old() == 0
     clock.advance(30 * 86_400_000 + 1)
     assert await repository.delete_old() == 1
