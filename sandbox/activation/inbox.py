@@ -6,6 +6,7 @@ others appended, known from hints or read from the journal. The inbox walks over
 
 from collections.abc import Iterable
 
+from sandbox.activation.values import CHUNK_BYTES, wire_bytes
 from sandbox.journal.ids import Seq
 from sandbox.store.interface import StoredEntry
 
@@ -47,12 +48,16 @@ class Inbox:
         if self.length == believed and self.position not in self._events:
             self.length = self.position
 
-    def take(self, limit: int) -> list[StoredEntry]:
-        """The next events in order, up to the first gap."""
+    def take(self, limit: int, *, bytes_max: int = CHUNK_BYTES) -> list[StoredEntry]:
+        """The next events in order, up to the first gap; no more than fit, but at least one."""
         taken: list[StoredEntry] = []
+        size = 0
         while len(taken) < limit:
-            if (event := self._events.pop(self.position, None)) is not None:
-                taken.append(event)
+            if (event := self._events.get(self.position)) is not None:
+                size += wire_bytes(event)
+                if taken and size > bytes_max:
+                    break
+                taken.append(self._events.pop(self.position))
                 self.position = Seq(self.position + 1)
             elif not self._skip_own():
                 break

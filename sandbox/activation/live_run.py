@@ -15,8 +15,9 @@ from sandbox.activation.ending import Settlement, withdraw
 from sandbox.activation.inbox import Inbox
 from sandbox.activation.parked import ParkedClaim, ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
+from sandbox.activation.report import Report
 from sandbox.activation.setup import pinned_tools
-from sandbox.activation.values import deliverable, store_big_values
+from sandbox.activation.values import CHUNK_BYTES, deliverable, store_big_values, wire_bytes
 from sandbox.isolate.api import Delivery, IsolateHandle, LimitExceeded, RunSetup, ToolName
 from sandbox.isolate.compiled import Compiled
 from sandbox.journal.codec import decode_body, encode_body
@@ -44,8 +45,6 @@ from sandbox.store.interface import (
 
 logger = logging.getLogger(__name__)
 
-CHUNK_BYTES = 1024 * 1024
-"""History crosses into the sandbox in chunks of about this size."""
 CHAIN_MAX = 256
 """Events delivered in one go; then other runs have their turn."""
 PAGE = 2_000
@@ -55,6 +54,10 @@ SURVIVED_CPU_FACTOR = 4
 
 class LostRunError(Exception):
     """Another worker owns the run, or it has ended: forget it. Nothing of it was recorded here."""
+
+
+class NotSurvivedAgainError(ImpossibleEntry):
+    """An event within its limits when it was live exceeded one on replay. Never an abort: once more, alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class LiveRun:
         self.inbox.known_length(claimed.next_seq)
         self.facts: RunFacts | None = None
         self.ended = False
+        self.alone = False
+        """To be loaded into a child of its own: it died, or exceeded what it once had survived, among others."""
         self._store = store
         self._blobs = blobs
         self._isolates = isolates
@@ -100,7 +105,7 @@ class LiveRun:
         self._stage = self._stage_before = "running"
         self._times: dict[Seq, TimeMs] = {}
         self._chain = CHAIN_MAX
-        self._unreported = _Report()
+        self._unreported = Report()
         self._within = Budget(Limits(), 0)
         self._cancel_seq: Seq | None = None
         self._first_cleanup_call: int | None = None
@@ -188,6 +193,7 @@ class LiveRun:
                 cpu_ms_per_event=started.limits.cpu_ms_per_event,
                 heap_bytes=started.limits.heap_bytes,
                 tenant=self.namespace,
+                alone=self.alone,
             )
         )
         await self._replay(entries)
@@ -213,11 +219,12 @@ class LiveRun:
         for entry in entries:
             if entry.type not in DELIVERED_TYPES or entry.seq > self.delivered:
                 continue
-            chunk.append(entry)
-            size += len(entry.body)
-            if size >= CHUNK_BYTES:
+            added = wire_bytes(entry)
+            if chunk and size + added > CHUNK_BYTES:
                 await self._replay_chunk(cursor, chunk)
                 chunk, size = [], 0
+            chunk.append(entry)
+            size += added
         if chunk:
             await self._replay_chunk(cursor, chunk)
         cursor.finish()
@@ -228,8 +235,9 @@ class LiveRun:
         try:
             delivery = await self._into_sandbox(chunk, cpu_factor=SURVIVED_CPU_FACTOR)
         except LimitExceeded as error:
-            raise ImpossibleEntry(
-                f"an event that was survived exceeded the limit {error.limit} on replay (event {error.event_seq})"
+            raise NotSurvivedAgainError(
+                f"event {error.event_seq} was survived before, and exceeded the limit {error.limit} on replay: "
+                f"{error.used} of {error.allowed}"
             ) from error
         for emission in self._emissions(delivery, chunk):
             draft = emission.draft
@@ -252,6 +260,7 @@ class LiveRun:
             return await self._exceeded(error, len(delivered))
         await store_big_values(emissions, self.namespace, self._blobs)
         self.delivered = events[-1].seq
+        self._chain = min(self._chain * 2, CHAIN_MAX)
         self._unreported.add(delivery.cpu_us, len(delivered), delivery.waits_done)
         committed = Committed(self, (), ended=False)
         if emissions:
@@ -289,7 +298,7 @@ class LiveRun:
 
     async def _append(self, emissions: Sequence[Emission], *, ended: bool) -> Committed:
         facts, report = self._known_facts, self._unreported
-        self._unreported = _Report()
+        self._unreported = Report()
         leased: list[tuple[ParkedClaim, CommandDraft]] = []
         drafts = [self._with_lease(emission.draft, leased) for emission in emissions]
         verdict = await self._store.append_commands(
@@ -382,17 +391,3 @@ class LiveRun:
             await self._append([cancelled], ended=True)
         self.ended = self._settlement.ended
         return Committed(self, (), ended=self.ended)
-
-
-class _Report:
-    """What activations used since the last append: usage that no command has carried yet."""
-
-    def __init__(self) -> None:
-        self.cpu_us = 0
-        self.activations = 0
-        self.waits_done: list[int] = []
-
-    def add(self, cpu_us: int, activations: int, waits_done: Sequence[int]) -> None:
-        self.cpu_us += cpu_us
-        self.activations += activations
-        self.waits_done += waits_done

@@ -14,6 +14,14 @@ from sandbox.journal.ids import NamespaceId
 from sandbox.store.interface import StoredEntry
 
 VALUE_EVENTS = frozenset({EntryType.RUN_STARTED, EntryType.TOOL_CALL_COMPLETED, EntryType.SIGNAL_RECEIVED})
+CHUNK_BYTES = 1024 * 1024
+"""Events cross into the sandbox in chunks of about this size; one bigger event goes alone."""
+
+
+def wire_bytes(event: StoredEntry) -> int:
+    """About the size of the event on its way into the sandbox, where its value is whole."""
+    value = value_in(event.body) if event.type in VALUE_EVENTS else None
+    return len(event.body) + (0 if value is None or value.text is not None else value.bytes)
 
 
 async def deliverable(event: StoredEntry, namespace: NamespaceId, blobs: Blobs) -> bytes:

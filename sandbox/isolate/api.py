@@ -26,6 +26,8 @@ class RunSetup:
     heap_bytes: int
     tenant: str = ""
     """Whose run it is (not by name: names repeat): tenants take turns in a child."""
+    alone: bool = False
+    """In a fresh child of its own: the run is under suspicion of killing the one it was in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,9 @@ class LimitExceeded(Exception):
 
 
 class ChildDied(Exception):
-    """The process that held the isolate is gone; nobody's fault that is known. Replay elsewhere."""
+    """The process that held the isolate is gone without an exceeded limit. Replay once more, alone."""
+
+    code = "engine_crash"
 
 
 class IsolateLost(ChildDied):

@@ -7,7 +7,6 @@ the entry function are known to the prelude's closures and to this module alone.
 
 import ctypes
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,11 +15,10 @@ from typing import Any
 
 from sandbox.isolate import code
 from sandbox.isolate.code import Library
+from sandbox.isolate.memory import MemoryGuard
 from sandbox.isolate.rejections import Rejections
 from sandbox.isolate.symbols import (
     ENGINE_CALLBACK,
-    HEAP_CALLBACK,
-    OOM_CALLBACK,
     REJECT_CALLBACK,
     V8,
     MissingSymbolError,
@@ -29,16 +27,11 @@ from sandbox.isolate.symbols import (
 
 COMPILER_FLAGS = ("--single-threaded", "--max-heap-size=768", "--disallow-code-generation-from-strings")
 
-HEAP_GRACE_BYTES = 1 << 30
-"""What V8 may allocate beyond its limit while the termination takes effect; less kills the process."""
-
 STORM_MICROTASKS = 200_000
 """More in one drain is an endless loop, or as good as one."""
-STORM_HEAP_BYTES = 1 << 30
 _LOOK_INTERVAL_S = 0.1
 _FINISHED_MICROTASKS_OFFSET = 40
 """In v8::internal::MicrotaskQueue; the self-test counts."""
-_HEAP_USED = re.compile(rb'"used_heap_size":\s*(\d+)')
 
 _RESULT, _INIT, _DRAIN, _SWEEP, _PULL, _RECORD, _WEIGH, _EXHAUST, _LOAD_FIRST = 1, 2, 3, 4, 5, 6, 7, 8, 16
 _HOOKS = {
@@ -121,7 +114,6 @@ class Isolate:
     ) -> None:
         self._v8 = engine.v8
         self._dll = engine.v8.dll
-        self._engine = engine
         self._heap_bytes = heap_bytes
         self._libraries = libraries
         self._loaded: dict[int, Any] | None = {} if record_code else None
@@ -131,16 +123,12 @@ class Isolate:
         self._events = 0
         self._event_began_ns = 0
         self._stopping = False
-        self._heap_hit = False
-        self._heap_seen = 0
-        self._storm = False
         self._microtasks_before = 0
         self._fault: BaseException | None = None
         # Every callback object lives as long as the isolate: V8 keeps only its address.
         self._callback = ENGINE_CALLBACK(self._hooked)
         self._reject_callback = REJECT_CALLBACK(self._promise_event)
-        self._heap_callback = HEAP_CALLBACK(self._near_heap_limit)
-        self._oom_callback = OOM_CALLBACK(self._out_of_memory)
+        self._memory = MemoryGuard(engine.v8, heap_bytes=heap_bytes, on_fatal=engine.on_fatal)
         self._context = self._dll.mr_init_context(self._callback)
         self._dll.mr_set_hard_memory_limit(self._context, heap_bytes)
         self._closed = False
@@ -211,7 +199,8 @@ class Isolate:
             except queue.Empty:
                 used_us = self._used_us()
                 if used_us < budget_us:
-                    self._look_for_storm()
+                    if self.microtasks - self._microtasks_before > STORM_MICROTASKS:
+                        self._memory.weather_storm(self._context)
                     continue
                 self._stopping = True
                 self._v8.terminate(self._isolate)
@@ -227,31 +216,12 @@ class Isolate:
         """How many the isolate has run so far; readable from any thread."""
         return ctypes.c_int64.from_address(self._queue + _FINISHED_MICROTASKS_OFFSET).value
 
-    def _look_for_storm(self) -> None:
-        """Let an endless chain of promises run into its CPU limit, which is what is wrong with it.
-
-        Each promise of the chain waits for the next, so it would fill the heap a little earlier.
-        """
-        if not self._storm and self.microtasks - self._microtasks_before > STORM_MICROTASKS:
-            self._storm = True
-            self._dll.mr_set_hard_memory_limit(self._context, STORM_HEAP_BYTES)
-
-    def _heap_used(self) -> int:
-        """Bytes in use when the limit was hit, for the report."""
-        raw = self._dll.mr_heap_stats(self._context)
-        content = raw.contents
-        found = (
-            _HEAP_USED.search(ctypes.string_at(content.value.value_ptr, content.len)) if content.len else None
-        )
-        self._dll.mr_free_value(self._context, raw)
-        return max(int(found[1]) if found else 0, self._heap_seen, self._heap_bytes + 1)
-
     def _converted(self, raw: Any) -> Handle | str:
         type_, content = raw.contents.type, raw.contents
         if self._fault is not None:
             raise EngineError(f"a hook of the engine failed: {self._fault!r}") from self._fault
-        if self._heap_hit or type_ == _OOM or self._dll.mr_hard_memory_limit_reached(self._context):
-            raise StoppedError("heap", self._heap_bytes, self._heap_used())
+        if self._memory.hit or type_ == _OOM or self._dll.mr_hard_memory_limit_reached(self._context):
+            raise StoppedError("heap", self._heap_bytes, self._memory.used(self._context))
         if type_ == _STRING:
             text = ctypes.string_at(content.value.value_ptr, content.len)
             self._dll.mr_free_value(self._context, raw)
@@ -295,9 +265,9 @@ class Isolate:
             elif hook == _INIT:
                 self._bind_thread()
             elif hook == _WEIGH:
-                self._weigh()
+                self._memory.weigh()
             elif hook == _EXHAUST:
-                self._exceed_heap(self._v8.off_heap_bytes(self._isolate))
+                self._memory.exhaust()
             elif hook == _RECORD:
                 self._record()
             else:
@@ -316,8 +286,7 @@ class Isolate:
         self._mailbox = self._kept(v8.get_index(global_, context, _SLOTS))
         self._rejections = Rejections(v8, self._kept(v8.get_index(global_, context, _SLOTS + 1)))
         v8.set_reject_callback(self._isolate, self._reject_callback)
-        v8.add_heap_callback(self._isolate, self._heap_callback, None)
-        v8.set_oom_callback(self._isolate, self._oom_callback)
+        self._memory.attach(self._isolate)
 
     def _kept(self, local: int) -> Any:
         return self._v8.globalize(self._isolate, ctypes.c_uint64.from_address(local).value)
@@ -325,7 +294,7 @@ class Isolate:
     def _drain(self) -> None:
         self._microtasks_before = self.microtasks
         self._v8.drain_microtasks(self._isolate)
-        if self._stopping or self._dll.mr_hard_memory_limit_reached(self._context):
+        if self._stopping or self._memory.hit or self._dll.mr_hard_memory_limit_reached(self._context):
             return  # the event is not over: it was stopped
         self._events += 1
         if self._on_event is not None:
@@ -355,26 +324,3 @@ class Isolate:
             self._rejections.note(message, self._v8.current_context(self._isolate))
         except BaseException as error:
             self._fault = error
-
-    def _near_heap_limit(self, _data: int, current: int, _initial: int) -> int:
-        if self._storm and current < STORM_HEAP_BYTES:
-            return current + STORM_HEAP_BYTES // 4
-        self._exceed_heap(current)
-        return current + HEAP_GRACE_BYTES
-
-    def _weigh(self) -> None:
-        """Buffers live outside the heap; the prelude asks each time that many bytes of them were made."""
-        v8 = self._v8
-        if v8.off_heap_bytes(self._isolate) > self._heap_bytes:
-            v8.collect_garbage(self._isolate)
-            if (used := v8.off_heap_bytes(self._isolate)) > self._heap_bytes:
-                self._exceed_heap(used)
-
-    def _exceed_heap(self, used: int) -> None:
-        self._stopping = self._heap_hit = True
-        self._heap_seen = used
-        self._v8.terminate(self._isolate)
-
-    def _out_of_memory(self, _location: bytes, _details: int) -> None:
-        if self._engine.on_fatal is not None:
-            self._engine.on_fatal()

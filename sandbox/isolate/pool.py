@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import orjson
@@ -14,6 +14,7 @@ from sandbox.isolate.api import ChildDied, Delivery, IsolateLost, LimitExceeded,
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.frames import Frame
 from sandbox.isolate.process import ChildProcess, answer_json, start_child
+from sandbox.journal.errors import Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,13 @@ BLANKS_PER_CHILD = 4
 ISOLATES_PER_CHILD_MAX = 400
 """Beyond it the one that was idle longest is dropped; its run replays when it goes on. The process's memory
 limit would allow twice as many."""
+IDLE_BYTES_MAX = 512 * 1024 * 1024
+"""Resident memory that a child may keep between deliveries. Beyond it isolates are dropped, those that hold most
+first: what idle runs keep must not be taken for the fault of the next one."""
+ISOLATE_BYTES = 512 * 1024
+"""What every isolate holds at least."""
+LONE_CHILDREN_MAX = 2
+"""Runs under suspicion at once, each in a child of its own; others wait."""
 OPEN_BUDGET_US = 5_000_000
 STRIP_TIMEOUT_S = 30.0
 COMPILER_HEAP_BYTES = 768 * 1024 * 1024
@@ -37,6 +45,8 @@ class IsolateInChild:
         self._setup = setup
         self._open = True
         self._busy = False
+        self._held_bytes = 0
+        self.on_closed: Callable[[], None] | None = None
         child.isolates[number] = self
 
     async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
@@ -60,8 +70,10 @@ class IsolateInChild:
             raise
         finally:
             self._busy = False
+        self._held_bytes += self._child.grown_bytes
         if self._open:
             self._child.isolates.move_to_end(self._number)
+        _relieve(self._child)
         result = answer_json(answer)
         return Delivery(
             commands=result["commands"],
@@ -75,6 +87,10 @@ class IsolateInChild:
     def idle(self) -> bool:
         return not self._busy
 
+    @property
+    def held_bytes(self) -> int:
+        return max(self._held_bytes, ISOLATE_BYTES)
+
     async def close(self) -> None:
         self.drop()
 
@@ -87,6 +103,9 @@ class IsolateInChild:
     def _forget(self) -> None:
         self._open = False
         self._child.isolates.pop(self._number, None)
+        if self.on_closed is not None:
+            self.on_closed()
+            self.on_closed = None
 
 
 class ChildPool:
@@ -109,6 +128,8 @@ class ChildPool:
         self._blanks = blanks
         self._children: dict[int, list[ChildProcess]] = {epoch: [] for epoch in self._epochs}
         self._compilers: dict[int, ChildProcess] = {}
+        self._lone: list[ChildProcess] = []
+        self._lone_room = asyncio.Semaphore(LONE_CHILDREN_MAX)
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
         self.confinement: dict[str, str] = {}
@@ -132,18 +153,24 @@ class ChildPool:
         return [child for children in self._children.values() for child in children if not child.dead]
 
     async def open(self, setup: RunSetup) -> IsolateInChild:
-        """An isolate of the run's epoch with its script, in the least loaded child.
+        """An isolate of the run's epoch with its script, in the least loaded child or in one of its own.
 
-        Errors: SandboxFault (an epoch that is not served, a script that does not compile), ChildDied.
+        Errors: SandboxFault (an epoch that is not served, a script that does not compile), ChildDied,
+        Unavailable (no child can be started now).
         """
         if setup.epoch not in self._children:
             raise SandboxFault(f"epoch {setup.epoch} is not served here")
-        child = await self._least_loaded(setup.epoch)
+        try:
+            child = await (self._lone_child(setup.epoch) if setup.alone else self._least_loaded(setup.epoch))
+        except (SandboxFault, OSError) as error:
+            raise Unavailable(f"no sandbox process can be started: {error}") from error
         number = next(self._numbers)
         _make_room(child)
         script = setup.compiled.wrapper().encode()
         header = {"op": "open", "id": number, "heap_bytes": setup.heap_bytes, "script_bytes": len(script)}
         handle = IsolateInChild(child, number, setup)
+        if setup.alone:
+            handle.on_closed = lambda: self._leave(child)
         try:
             await child.ask_watched(
                 Frame(header, script + _setup_json(setup)),
@@ -184,6 +211,24 @@ class ChildPool:
             self._children[epoch] = alive
         return min(alive, key=lambda child: (child.turns.taken, len(child.isolates)))
 
+    async def _lone_child(self, epoch: int) -> ChildProcess:
+        await self._lone_room.acquire()
+        try:
+            for child in [child for child in self._lone if child.dead]:
+                self._lone.remove(child)
+                await child.stop()
+            child = await self._start(epoch, blanks=0)
+        except BaseException:
+            self._lone_room.release()
+            raise
+        self._lone.append(child)
+        return child
+
+    def _leave(self, child: ChildProcess) -> None:
+        """The run that had this child for itself is done with it."""
+        child.kill()
+        self._lone_room.release()
+
     async def _compiler(self, epoch: int) -> ChildProcess:
         async with self._starting:
             compiler = self._compilers.get(epoch)
@@ -197,13 +242,15 @@ class ChildPool:
                 self._compilers[epoch] = compiler
         return compiler
 
-    async def _start(self, epoch: int) -> ChildProcess:
+    async def _start(self, epoch: int, *, blanks: int | None = None) -> ChildProcess:
+        wanted = self._blanks if blanks is None else blanks
         return await start_child(
-            SCRIPT_CHILD, (str(epoch), str(self._blanks)), require_confinement=self._require_confinement
+            SCRIPT_CHILD, (str(epoch), str(wanted)), require_confinement=self._require_confinement
         )
 
     async def _stop_all(self) -> None:
-        everyone = [*itertools.chain(*self._children.values()), *self._compilers.values()]
+        everyone = [*itertools.chain(*self._children.values()), *self._compilers.values(), *self._lone]
+        self._lone = []
         self._children = {epoch: [] for epoch in self._epochs}
         self._compilers = {}
         for child in everyone:
@@ -216,6 +263,16 @@ def _make_room(child: ChildProcess) -> None:
         oldest = next((isolate for isolate in child.isolates.values() if isolate.idle), None)
         if oldest is not None:
             oldest.drop()
+
+
+def _relieve(child: ChildProcess) -> None:
+    excess = child.resident_bytes - IDLE_BYTES_MAX
+    if excess <= 0:
+        return
+    for isolate in sorted(child.isolates.values(), key=lambda one: one.held_bytes, reverse=True):
+        if excess > 0 and isolate.idle:
+            excess -= isolate.held_bytes
+            isolate.drop()
 
 
 def _setup_json(setup: RunSetup) -> bytes:

@@ -32,6 +32,8 @@ CPU_GRACE_NS = 500_000_000
 """The child stops a script itself; the parent kills when that has not helped for so long."""
 RSS_GRACE_BYTES = 1024**3 + 256 * 1024 * 1024
 """Resident memory of one delivery beyond its heap limit: V8's grace while it terminates, and some room."""
+RSS_BYTES_MAX = 1024**3 + 512 * 1024 * 1024
+"""Resident memory of the whole process beyond the heap limit of the run inside; what others keep is far less."""
 WALL_LIMIT_S = 600
 START_TIMEOUT_S = 30
 STDERR_BYTES_MAX = 16 * 1024
@@ -54,6 +56,8 @@ class _Flight:
     """Of the process's CPU clock."""
     events: Sequence[bytes] = ()
     cpu_us: int = 0
+    rss_seen: int = 0
+    """At the last look."""
     killed_for: LimitExceeded | None = None
     look_after: asyncio.TimerHandle | None = None
 
@@ -61,6 +65,11 @@ class _Flight:
 class Droppable(Protocol):
     @property
     def idle(self) -> bool: ...
+
+    @property
+    def held_bytes(self) -> int:
+        """About how much dropping it would free."""
+        ...
 
     def drop(self) -> None: ...
 
@@ -79,6 +88,9 @@ class ChildProcess:
     """Those in it by number, the one that was idle longest first."""
     dead: bool = False
     turns: Turns = field(default_factory=Turns)
+    resident_bytes: int = 0
+    """After the last watched request, and how much more than before it."""
+    grown_bytes: int = 0
     _flight: _Flight | None = None
     _stderr: bytes = b""
 
@@ -119,6 +131,8 @@ class ChildProcess:
             finally:
                 self._flight = None
                 flight.look_after.cancel()
+            self.resident_bytes = self.memory.read_bytes()
+            self.grown_bytes = self.resident_bytes - flight.rss_bytes
         self._raise_stop(answer, flight)
         return answer
 
@@ -173,8 +187,10 @@ class ChildProcess:
         if flight is not None:
             if flight.killed_for is not None:
                 return flight.killed_for
-            if self.vitals.out_of_memory:
-                return self._exceeded(flight, "heap", max(flight.rss_bytes, flight.heap_bytes + 1))
+            held = flight.rss_seen - flight.rss_bytes
+            killed_by_the_system = code == -signal.SIGKILL and held > flight.heap_bytes
+            if self.vitals.out_of_memory or killed_by_the_system:
+                return self._exceeded(flight, "heap", max(held, flight.heap_bytes + 1))
         detail = self._last_words()
         return ChildDied(f"the sandbox process ended with {code}{': ' if detail else ''}{detail}")
 
@@ -192,12 +208,12 @@ class ChildProcess:
             now_ns = process_cpu_ns(self.pid)
             used_ns = now_ns - max(self.vitals.event_began_ns, flight.began_ns)
             flight.cpu_us = (now_ns - flight.began_ns) // 1_000
-            rss = self.memory.read_bytes()
         except OSError:
             return
+        rss = flight.rss_seen = self.memory.read_bytes()
         if used_ns > flight.budget_us * 1_000 + CPU_GRACE_NS:
             flight.killed_for = self._exceeded(flight, "cpu", used_ns // 1_000_000)
-        elif rss > flight.rss_bytes + flight.heap_bytes + RSS_GRACE_BYTES:
+        elif rss > flight.heap_bytes + min(flight.rss_bytes + RSS_GRACE_BYTES, RSS_BYTES_MAX):
             flight.killed_for = self._exceeded(flight, "heap", rss - flight.rss_bytes)
         elif time.monotonic() - flight.started_s < WALL_LIMIT_S:
             flight.look_after = asyncio.get_running_loop().call_later(WATCH_INTERVAL_S, self._look, flight)

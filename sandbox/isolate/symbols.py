@@ -7,7 +7,7 @@ interface: the wheel is pinned, the boot self-test tries every function, and it 
 
 import ctypes
 from collections.abc import Callable
-from ctypes import c_char_p, c_int, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import c_char_p, c_int, c_int64, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any
 
 from py_mini_racer._dll import MR_CALLBACK, init_mini_racer
@@ -23,11 +23,10 @@ class RejectMessage(ctypes.Structure):
 
 REJECT_CALLBACK = ctypes.CFUNCTYPE(None, RejectMessage)
 HEAP_CALLBACK = ctypes.CFUNCTYPE(c_size_t, c_void_p, c_size_t, c_size_t)
+GC_CALLBACK = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_int, c_void_p)
 OOM_CALLBACK = ctypes.CFUNCTYPE(None, c_char_p, c_void_p)
 
 _ISOLATE = "_ZN2v87Isolate"
-_STATISTICS_ROOM, _STATISTICS_EXTERNAL = 32, 7
-"""v8::HeapStatistics: more words than it has, and the place of external_memory; the self-test looks."""
 _LOCAL_CONTEXT = "ENS_5LocalINS_7ContextEEE"
 
 
@@ -58,13 +57,21 @@ class V8:
         self.add_heap_callback = bind(
             _ISOLATE + "24AddNearHeapLimitCallbackEPFmPvmmES1_", None, c_void_p, HEAP_CALLBACK, c_void_p
         )
+        self.add_gc_epilogue = bind(
+            _ISOLATE + "21AddGCEpilogueCallbackEPFvPS0_NS_6GCTypeENS_15GCCallbackFlagsEPvES4_S2_",
+            None,
+            c_void_p,
+            GC_CALLBACK,
+            c_void_p,
+            c_int,
+        )
+        self.external_memory = bind(
+            _ISOLATE + "37AdjustAmountOfExternalAllocatedMemoryEl", c_int64, c_void_p, c_int64
+        )
         self.set_oom_callback = bind(
             _ISOLATE + "18SetOOMErrorHandlerEPFvPKcRKNS_10OOMDetailsEE", None, c_void_p, OOM_CALLBACK
         )
         self.collect_garbage = bind(_ISOLATE + "21LowMemoryNotificationEv", None, c_void_p)
-        self._heap_statistics = bind(
-            _ISOLATE + "17GetHeapStatisticsEPNS_14HeapStatisticsE", None, c_void_p, c_void_p
-        )
         self.microtask_queue = bind("_ZN2v87Context17GetMicrotaskQueueEv", c_void_p, c_void_p)
 
     def _bind_objects(self, bind: Callable[..., Any]) -> None:
@@ -112,12 +119,6 @@ class V8:
         )
         self.run = bind("_ZN2v86Script3Run" + _LOCAL_CONTEXT, c_void_p, c_void_p, c_void_p)
 
-    def off_heap_bytes(self, isolate: int) -> int:
-        """Bytes of buffers that belong to the isolate, dead ones included. On the isolate's thread."""
-        numbers = (c_size_t * _STATISTICS_ROOM)()
-        self._heap_statistics(isolate, ctypes.addressof(numbers))
-        return int(numbers[_STATISTICS_EXTERNAL])
-
     @property
     def version(self) -> str:
         text: bytes = self.dll.mr_v8_version()
@@ -141,6 +142,7 @@ class V8:
 
 __all__ = [
     "ENGINE_CALLBACK",
+    "GC_CALLBACK",
     "HEAP_CALLBACK",
     "OOM_CALLBACK",
     "REJECT_CALLBACK",

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Protocol
 
-from sandbox.activation.live_run import Committed, LiveRun, LostRunError
+from sandbox.activation.live_run import Committed, LiveRun, LostRunError, NotSurvivedAgainError
 from sandbox.activation.parked import ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.isolate.api import ChildDied, IsolateLost
@@ -25,8 +25,6 @@ logger = logging.getLogger(__name__)
 IDLE_S = 30.0
 """A run without events for so long gives its isolate back."""
 REPORT_S = 0.5
-DEATHS_MAX = 2
-"""Children that one run may kill without exceeding a limit; then it is quarantined."""
 
 
 class Hints(Protocol):
@@ -69,7 +67,6 @@ class WarmRuns:
         self._tasks: dict[RunId, asyncio.Task[None]] = {}
         self._dirty: set[RunId] = set()
         self._used_at: dict[RunId, float] = {}
-        self._deaths: dict[RunId, int] = {}
         self._letting_go: list[tuple[NamespaceId, RunId]] = []
         self.on_free: Callable[[], None] | None = None
         """Called when fewer runs are busy than before."""
@@ -138,12 +135,11 @@ class WarmRuns:
         live = self._runs[run]
         try:
             await self._advance_all(live)
-            self._deaths.pop(run, None)
         except LostRunError as error:
             logger.info("%s", error)
             await self._forget(live, release=False)
-        except ChildDied as error:
-            await self._child_died(live, error)
+        except (ChildDied, NotSurvivedAgainError) as error:
+            await self._once_more(live, error)
         except Unavailable as error:
             logger.warning("run %s is put down: %s", run, error)
             await self._forget(live, release=True)
@@ -167,7 +163,7 @@ class WarmRuns:
                 if live.ended:
                     await self._forget(live, release=False)
                     return
-        if self._warm_max == 0 and live.evictable:
+        if (self._warm_max == 0 or live.alone) and live.evictable:
             await self._put_down(live)
 
     def _announce(self, committed: Committed) -> None:
@@ -204,15 +200,15 @@ class WarmRuns:
         if committed.ended or not (offered or committed.leased) or run in self.watched:
             self._hints.send("api", {"k": "run", "run": run, "ended": committed.ended})
 
-    async def _child_died(self, live: LiveRun, error: ChildDied) -> None:
-        deaths = self._deaths[live.run] = self._deaths.get(live.run, 0) + 1
+    async def _once_more(self, live: LiveRun, error: ChildDied | NotSurvivedAgainError) -> None:
+        """At once, here, and in a child of its own: a run that kills children never wanders from worker to worker."""
         await live.close()
-        if deaths >= DEATHS_MAX:
-            del self._deaths[live.run]
+        if live.alone:
             await self._quarantine(live, error)
-        else:
-            logger.warning("the child of run %s died: %s; once more in a fresh one", live.run, error)
-            await self._forget(live, release=True)
+            return
+        logger.warning("run %s is tried once more, alone: %s", live.run, error)
+        live.alone = True
+        self._dirty.add(live.run)
 
     async def _quarantine(self, live: LiveRun, error: Exception) -> None:
         report: dict[str, Json] = {

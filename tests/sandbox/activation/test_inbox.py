@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.activation.inbox import Inbox
-from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import Seq, TimeMs
+from sandbox.activation.values import CHUNK_BYTES
+from sandbox.journal.codec import encode_body
+from sandbox.journal.entries import EntryType, ToolCallCompleted, Value
+from sandbox.journal.ids import Seq, Sha256, TimeMs
 from sandbox.store.interface import StoredEntry
 
 
@@ -103,3 +105,17 @@ def test_any_order_of_hints_gives_the_events_once_and_in_order(kinds: list[bool]
     taken += inbox.take(len(journal))
     assert taken == [entry for entry in journal if entry.cause is None]
     assert inbox.position == len(journal)
+
+
+def test_events_whose_values_are_big_go_a_few_at_a_time() -> None:
+    """Their entries are small: what counts is what the script gets."""
+
+    def completed(seq: int, size: int) -> StoredEntry:
+        body = encode_body(ToolCallCompleted(seq, Value(Sha256("0" * 64), size, None), None, attempts=1))
+        return StoredEntry(Seq(seq), EntryType.TOOL_CALL_COMPLETED, TimeMs(0), None, None, body)
+
+    inbox = Inbox(Seq(0))
+    sizes = [2 * CHUNK_BYTES, CHUNK_BYTES // 2, CHUNK_BYTES // 3, CHUNK_BYTES // 3, 1]
+    for seq, size in enumerate(sizes):
+        inbox.offer(completed(seq, size))
+    assert [len(inbox.take(10)) for _ in range(4)] == [1, 2, 2, 0]

@@ -21,7 +21,9 @@ ECHO = Import("rewind:tools", "echo", "echo", 1, 1)
 LOOP = "async function main() { for (;;) await echo({}); }"
 
 
-async def opened(pool: ChildPool, source: str, *, cpu_ms: int = 200, heap_mib: int = 128) -> IsolateInChild:
+async def opened(
+    pool: ChildPool, source: str, *, cpu_ms: int = 200, heap_mib: int = 128, alone: bool = False
+) -> IsolateInChild:
     return await pool.open(
         RunSetup(
             run="r",
@@ -31,6 +33,7 @@ async def opened(pool: ChildPool, source: str, *, cpu_ms: int = 200, heap_mib: i
             tools=(ToolName("echo", gated=False),),
             cpu_ms_per_event=cpu_ms,
             heap_bytes=heap_mib * 1024 * 1024,
+            alone=alone,
         )
     )
 
@@ -310,3 +313,20 @@ async def test_children_die_with_a_killed_worker() -> None:
         await asyncio.wait_for(ended.wait(), 10)
         loop.remove_reader(descriptor)
         os.close(descriptor)
+
+
+async def test_a_run_under_suspicion_has_a_process_of_its_own(pool: ChildPool) -> None:
+    """No more than two at once; the process ends with the run's isolate."""
+    among_others = await opened(pool, LOOP)
+    alone = [await opened(pool, LOOP, alone=True) for _ in range(pools.LONE_CHILDREN_MAX)]
+    waiting = asyncio.create_task(opened(pool, LOOP, alone=True))
+    for isolate in alone:
+        await isolate.deliver([started()])
+        assert isolate._child not in pool.children
+    assert not waiting.done()
+    await alone[0].close()
+    third = await waiting
+    assert (await third.deliver([started()])).stage == "running"
+    assert alone[0]._child.process.wait() == -signal.SIGKILL
+    for isolate in (alone[1], third, among_others):
+        await isolate.close()
