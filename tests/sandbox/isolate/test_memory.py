@@ -208,7 +208,7 @@ async def test_twenty_ordinary_runs_among_a_stream_of_bombs(pool: ChildPool) -> 
     [
         "for (;;) try { keep.push(new ArrayBuffer(2 ** 20)) } catch {}",
         "for (;;) try { keep.push(new Float64Array(5000)) } catch {}",
-        "for (;;) try { keep.push(new Uint8Array(2 ** 27).fill(1)) } catch {}",
+        "for (;;) try { keep.push(new Uint8Array(2 ** 26).fill(1)) } catch {}",
         "for (;;) try { keep.push(keep.at(-1)?.slice() ?? new Uint8Array(2 ** 22)) } catch {}",
     ],
 )
@@ -276,7 +276,7 @@ async def test_what_idle_runs_hold_is_given_back_before_it_harms_the_next(
     pool: ChildPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with ChildPool(children=1) as alone:
-        hoard = "async function main() { const a = new Uint8Array(100 * 2 ** 20).fill(1); for (;;) await echo({ n: a[0] }); }"
+        hoard = "async function main() { const a = new Uint8Array(60 * 2 ** 20).fill(1); for (;;) await echo({ n: a[0] }); }"
         small, big = await opened(alone, LOOP), await opened(alone, hoard, cpu_ms=5_000)
         await small.deliver([started()])
         await big.deliver([started()])
