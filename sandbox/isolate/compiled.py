@@ -49,7 +49,7 @@ class Compiled:
         return f'(async function({names}){{"use strict";\n{self.js}\nreturn {self.main};\n}})\n//# sourceURL=script.ts'
 
     def imports_json(self) -> list[dict[str, Any]]:
-        return [{"module": param.module, "name": param.name} for param in self.params]
+        return [{"module": p.module, "name": p.name, "local": p.local} for p in self.params]
 
 
 @dataclass(frozen=True, slots=True)

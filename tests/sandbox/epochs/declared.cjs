@@ -22,7 +22,9 @@ const visit = (name, symbol) => {
   const made = type.getConstructSignatures()[0]?.getReturnType() ?? (prototype && typeOf(prototype));
   found[name] = { statics, members: prototype === undefined ? [] : namesOf(made ?? typeOf(prototype)) };
   if (name !== "Intl") return;
-  for (const one of own) if (typeOf(one).getProperty("prototype") !== undefined) visit(`${name}.${nameOf(one)}`, one);
+  for (const one of own) {
+    if (typeOf(one).getConstructSignatures().length > 0) visit(`${name}.${nameOf(one)}`, one);
+  }
 };
 
 for (const symbol of checker.getSymbolsInScope(file, ts.SymbolFlags.Value)) visit(symbol.name, symbol);

@@ -203,3 +203,41 @@ async def test_causes_are_recorded(run: Run) -> None:
     cause = world.error["cause"]
     assert (cause["name"], cause["message"], cause["line"]) == ("RangeError", "inner", 2)
     assert cause["cause"] == {"code": 7}
+
+
+async def test_the_errors_of_an_aggregate_stand_in_the_place_of_its_cause(run: Run) -> None:
+    world = await run(
+        "export default async function main() {\n"
+        "  const first = Promise.reject(new Error('a', { cause: new TypeError('deeper') }));\n"
+        "  await Promise.any([first, Promise.reject('text'), ...Array.from({ length: 20 }, () => Promise.reject(1))]); }"
+    )
+    assert (world.error["name"], world.error["message"]) == ("AggregateError", "All promises were rejected")
+    assert world.error["line"] == 2
+    first, second, *_, last = world.error["cause"]
+    assert (first["message"], first["line"], first["cause"]["name"]) == ("a", 2, "TypeError")
+    assert second == 'non-error thrown: "text"'
+    assert (len(world.error["cause"]), last) == (9, "and 14 more")
+
+
+@pytest.mark.parametrize(
+    "patch", ["then = null", "then = () => 1", "constructor = null", "constructor = class {}"]
+)
+async def test_a_promise_is_a_promise_whatever_its_prototype_says(run: Run, patch: str) -> None:
+    world = await run(
+        f"export default async function main() {{ (Promise.prototype as any).{patch}; return {{ fine: true }}; }}"
+    )
+    assert world.output == {"fine": True}
+
+
+@pytest.mark.parametrize(
+    ("result", "output"),
+    [
+        ("Promise.resolve(3)", 3),
+        ("Object.freeze(Promise.resolve(4))", 4),
+        ("new (class Mine extends Promise<number> {})((ok) => ok(5))", 5),
+        ("{ then(ok: (n: number) => void) { ok(6); } }", 6),
+        ("{ then: 7 }", {"then": 7}),
+    ],
+)
+async def test_what_main_may_return(run: Run, result: str, output: object) -> None:
+    assert (await run(f"export default function main(): any {{ return {result}; }}")).output == output

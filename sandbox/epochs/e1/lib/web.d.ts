@@ -57,6 +57,7 @@ interface Performance {
 declare var performance: Performance;
 
 interface DOMException extends Error {
+  readonly [Symbol.toStringTag]: string;
   readonly code: number;
 }
 declare var DOMException: {
@@ -136,6 +137,7 @@ declare var AbortController: {
 };
 
 interface TextEncoder {
+  readonly [Symbol.toStringTag]: string;
   readonly encoding: string;
   encode(input?: string): Uint8Array<ArrayBuffer>;
   encodeInto(source: string, destination: Uint8Array): { read: number; written: number };
@@ -145,6 +147,7 @@ declare var TextEncoder: {
   new (): TextEncoder;
 };
 interface TextDecoder {
+  readonly [Symbol.toStringTag]: string;
   readonly encoding: string;
   readonly fatal: boolean;
   readonly ignoreBOM: boolean;
@@ -156,6 +159,7 @@ declare var TextDecoder: {
 };
 
 interface URL {
+  readonly [Symbol.toStringTag]: string;
   hash: string;
   host: string;
   hostname: string;
@@ -178,6 +182,7 @@ declare var URL: {
   parse(url: string | URL, base?: string | URL): URL | null;
 };
 interface URLSearchParams {
+  readonly [Symbol.toStringTag]: string;
   readonly size: number;
   append(name: string, value: string): void;
   delete(name: string, value?: string): void;
@@ -197,3 +202,48 @@ declare var URLSearchParams: {
   prototype: URLSearchParams;
   new (init?: Iterable<readonly [string, string]> | Record<string, string> | string | URLSearchParams): URLSearchParams;
 };
+
+// What V8 has and TypeScript's own files leave out.
+
+interface ErrorConstructor {
+  captureStackTrace(target: object, below?: Function): void;
+  stackTraceLimit: number;
+}
+interface JSON {
+  isRawJSON(value: unknown): boolean;
+  rawJSON(text: string): { readonly rawJSON: string };
+}
+declare namespace Intl {
+  interface Collator {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface DateTimeFormat {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface DisplayNames {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface DurationFormat {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface ListFormat {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface Locale {
+    readonly firstDayOfWeek: string | undefined;
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface NumberFormat {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface PluralRules {
+    selectRange(start: number | bigint, end: number | bigint): LDMLPluralRule;
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface RelativeTimeFormat {
+    readonly [Symbol.toStringTag]: string;
+  }
+  interface Segmenter {
+    readonly [Symbol.toStringTag]: string;
+  }
+}

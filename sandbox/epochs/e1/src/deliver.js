@@ -1,5 +1,5 @@
 // The run as the prelude sees it: one event after another, a drain and a judgement after each.
-import { NumberOf, PromiseClass, apply, hasOwn, jsonOf, ownKeys, watch } from "./primordials.js";
+import { NumberOf, PromiseClass, PromisePrototype, apply, defineOwn, getPrototypeOf, hasOwn, jsonOf, ownKeys, promiseThen, watch } from "./primordials.js";
 import {
   CANCELLING,
   ENDED,
@@ -19,6 +19,7 @@ import { DeadlockError, cancelled, errorOfCall } from "./errors.js";
 import { failureText } from "./failure.js";
 import { deliverSignal } from "./signals.js";
 import { hasSite, placeError } from "./stack.js";
+import { hintFor } from "./hints.js";
 
 const UNHANDLED = "rejected without a handler: no await, catch or then saw this promise fail";
 const UNCAUGHT = "thrown in a timer, listener or callback that nothing could catch";
@@ -64,6 +65,22 @@ const threw = (error) => {
   if (run.stage === RUNNING) fail(error);
 };
 
+/** A promise is watched as such, whatever the script did to `then`; any other thenable by its own. */
+const settle = (result) => {
+  try {
+    if (typeof result === "object" && result !== null && getPrototypeOf(result) === PromisePrototype) {
+      defineOwn(result, "constructor", { __proto__: null, value: undefined });
+    }
+  } catch {
+    // A frozen one keeps its own.
+  }
+  try {
+    promiseThen(result, returned, threw);
+  } catch {
+    watch(new PromiseClass((resolve) => resolve(result)), returned, threw);
+  }
+};
+
 /** `make` gives the promise of the script's module body, which gives `main`. */
 export const start = (make, input) => {
   let body;
@@ -83,7 +100,7 @@ export const start = (make, input) => {
         threw(error);
         return;
       }
-      watch(new PromiseClass((resolve) => resolve(result)), returned, threw);
+      settle(result);
     },
     threw,
   );
@@ -147,7 +164,7 @@ const judgeFailure = () => {
   run.delivering = false;
   run.accepting = false;
   failedBy = run.cause;
-  failure.text = failureText(failure.error, failure.note);
+  failure.text = failureText(failure.error, failure.note, hintFor);
   // What getters of the error queued runs out here, unheard, inside this event's CPU budget.
   engine.sweep();
 };

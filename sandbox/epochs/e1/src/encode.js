@@ -1,9 +1,6 @@
 // Values that leave the sandbox, as canonical JSON text (RFC 8785). One encoder for arguments, outputs and logs:
 // JSON.stringify's rule on captured primordials, keys sorted by UTF-16 code units, refusals with the path.
 import {
-  ErrorClass,
-} from "./stack.js";
-import {
   ObjectPrototype,
   TypeErrorClass,
   apply,
@@ -14,6 +11,7 @@ import {
   isArray,
   isError,
   isFiniteNumber,
+  isRawJson,
   isWellFormed,
   jsonOf,
   mapSize,
@@ -21,6 +19,7 @@ import {
   numberValue,
   objectToString,
   ownEnumerableKeys,
+  parseJson,
   regexpExec,
   setSize,
   sliceString,
@@ -30,7 +29,7 @@ import {
   toWellFormed,
   charCodeAt,
 } from "./primordials.js";
-import { stackOf } from "./stack.js";
+import { ErrorClass, stackOf } from "./stack.js";
 
 /** JSON's rule · stricter, for outputs · never throws, for logs. */
 export const ARGUMENTS = 0;
@@ -236,6 +235,7 @@ const encodeContainer = (walk, value, depth) => {
   if (refused !== undefined) return refused;
   if (isArray(value)) return encodeArray(walk, value, depth);
   const prototype = getPrototypeOf(value);
+  if (prototype === null && isRawJson(value)) return encodeAny(walk, parseJson(value.rawJSON), "", depth);
   if (prototype !== ObjectPrototype && prototype !== null) {
     const special = encodeSpecial(walk, value, depth);
     if (special !== undefined) return special;

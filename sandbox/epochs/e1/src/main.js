@@ -1,9 +1,10 @@
 // Entry of the prelude of epoch 1. Its value is one function, known to the engine alone: called with the
 // script's function as `this` it takes the script; called with nothing it delivers the events it pulls.
-import { RealDate, TypeErrorClass, apply, defineFixed, freeze, hasOwn, parseJson } from "./primordials.js";
+import { RealDate, TypeErrorClass, apply, defineFixed, freeze, hasOwn, newList, parseJson } from "./primordials.js";
 import { ApprovalDeniedError, CancelledError, DeadlockError, LimitError, OutcomeUnknownError, TimeoutError, ToolError } from "./errors.js";
 import { deliverOne, setEngine, setResultAt, start } from "./deliver.js";
 import { installGlobals } from "./globals.js";
+import { listOf, nearest, setHintSources } from "./hints.js";
 import { makeModules } from "./tools.js";
 import { progress } from "./console.js";
 import { retry } from "./retry.js";
@@ -66,16 +67,18 @@ const rewind = freeze({
 let script;
 let setup;
 
-const known = (module) => {
-  let names = "";
-  for (const name in module) names += names === "" ? name : `, ${name}`;
-  return names === "" ? "it has none" : `it has ${names}`;
+const known = (module, wanted) => {
+  const names = newList();
+  for (const name in module) names[names.length++] = name;
+  if (names.length === 0) return "it has none";
+  const near = nearest(wanted, names, 1);
+  return near.length > 0 ? `did you mean ${near[0]}? It has ${listOf(names)}` : `it has ${listOf(names)}`;
 };
 
 const importOf = (modules, { module, name }) => {
   const exports = module === "rewind" ? rewind : module === "rewind:tools" ? modules.tools : modules.workflows;
   if (name === "*") return exports;
-  if (!hasOwn(exports, name)) throw new TypeErrorClass(`"${module}" has no export "${name}": ${known(exports)}`);
+  if (!hasOwn(exports, name)) throw new TypeErrorClass(`"${module}" has no export "${name}": ${known(exports, name)}`);
   return exports[name];
 };
 
@@ -107,6 +110,7 @@ const begin = (event) => {
   fillRun(event);
   start(() => {
     const modules = makeModules(setup.tools);
+    setHintSources(setup.tools, setup.params, rewind);
     const values = [];
     for (let i = 0; i < setup.params.length; i++) values[i] = importOf(modules, setup.params[i]);
     return apply(script, undefined, values);

@@ -17,6 +17,7 @@ import { abortCall, addCall, addCleanUpCall, never, run } from "./journal.js";
 import { ARGUMENTS, encode, refuseSize, utf8Bytes } from "./encode.js";
 import { callsite } from "./stack.js";
 import { cancelled } from "./errors.js";
+import { makeHttp } from "./http.js";
 import { checkSignal, followSignal, isAborted, reasonOf } from "./abort.js";
 import { milliseconds } from "./duration.js";
 
@@ -48,6 +49,7 @@ const begin = (tool, text, options, site, resolve, reject) => {
   });
 };
 
+/** Make a call: in the journal at once, its outcome later. */
 const callTool = (tool, gated, site, args, options) => {
   let text;
   let asked;
@@ -80,6 +82,7 @@ const toolFunction = (tool, gated, name) => {
 };
 
 const WORKFLOWS = "workflows.";
+const HTTP = "http.request";
 
 /** "github.list_issues" -> {group: "github", own: "list_issues"}; a name without a dot has no group. */
 const splitName = (name) => {
@@ -97,6 +100,10 @@ export const makeModules = (tools) => {
   const modules = { __proto__: null, tools: create(null), workflows: create(null) };
   for (let i = 0; i < tools.length; i++) {
     const { name, gated } = tools[i];
+    if (name === HTTP) {
+      defineFixed(modules.tools, "http", makeHttp((site, args, options) => callTool(HTTP, gated, site, args, options)));
+      continue;
+    }
     if (indexOfString(name, WORKFLOWS) === 0) {
       addWorkflow(workflows, workflowNames, splitName(sliceString(name, WORKFLOWS.length)), name, gated);
       continue;
