@@ -71,7 +71,7 @@ class Settlement:
             return None if cancel is None else cls(store, namespace, run, cancel)
         for entry in entries:
             if entry.type == EntryType.CANCEL_REQUESTED and (
-                _decoded(entry).reason == "limit" or _before_the_start(entries, entry)
+                _decoded(entry).reason == "limit" or before_the_start(entries, entry)
             ):
                 return cls(store, namespace, run, entry)
         return None
@@ -97,7 +97,7 @@ class Settlement:
         return None
 
 
-def _before_the_start(entries: Sequence[StoredEntry], cancel: StoredEntry) -> bool:
+def before_the_start(entries: Sequence[StoredEntry], cancel: StoredEntry) -> bool:
     """Whether nothing has happened by the time of `run_started` but this cancel: the script is then not run at all.
 
     A function of the journal alone, as replay needs it: the events of a run that waits for its start have the
