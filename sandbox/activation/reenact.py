@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sandbox.activation.outcome import call_view, decoded, ending, missing_view, report_of, whole
 from sandbox.activation.ports import Blobs, Isolates
 from sandbox.activation.reenacted import Play
-from sandbox.activation.outcome import call_view, decoded, ending, missing_view, report_of, whole
 from sandbox.activation.scenario import (
     Answer,
     Failure,
