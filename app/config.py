@@ -32,8 +32,14 @@ class Settings:
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
         fd = environ.get("REWIND_LISTEN_FD", "")
         key_file = environ.get("REWIND_SECRET_KEY_FILE", "")
+        plane = DataPlaneSettings.from_env(environ)
+        if key_file and Path(key_file).absolute() == plane.data_key_file.absolute():
+            raise SettingsError(
+                "REWIND_SECRET_KEY_FILE and REWIND_DATA_KEY_FILE name the same file: workers hold the data key, "
+                "and must not be able to open secrets. Write a second key with `openssl rand -base64 32`."
+            )
         return cls(
-            plane=DataPlaneSettings.from_env(environ),
+            plane=plane,
             database_role=environ.get("REWIND_DATABASE_ROLE") or "rewind_api",
             host=environ.get("REWIND_HOST") or "127.0.0.1",
             port=port(environ),

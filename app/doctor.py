@@ -17,12 +17,22 @@ import asyncpg
 from app.config import DEFAULT_PORT
 from app.dev import DevFolder, with_our_code
 from infra.migrate import DatabaseUnreachable, MigrationFailed, status
-from sandbox.config import WARM_RUNS, S3Location, SettingsError, data_dir, default_children, flag
+from sandbox.config import (
+    DATA_KEY_FILE,
+    WARM_RUNS,
+    S3Location,
+    SettingsError,
+    data_dir,
+    default_children,
+    flag,
+)
 from sandbox.epochs.registry import CURRENT, served_epochs
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.health import Deployment, read_deployment
+from sandbox.store.sealing import DataKey
+from tenancy.secrets import SecretBox
 
 CHILD_TIMEOUT_S = 60
 REPORT_MODULE = "sandbox.isolate.report"
@@ -42,6 +52,7 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_REQUIRE_CONFINEMENT": lambda: "0",
     "REWIND_EGRESS_ALLOW": lambda: "nothing that is not public; loopback in `rewind dev`",
     "REWIND_SECRET_KEY_FILE": lambda: "secret.key in the data folder",
+    "REWIND_DATA_KEY_FILE": lambda: f"{DATA_KEY_FILE} in the data folder",
     "REWIND_URL": lambda: "the server of this folder",
     "REWIND_API_KEY": lambda: "that of the server of this folder",
     "REWIND_TOKEN": lambda: "none",
@@ -94,6 +105,7 @@ def examine(environ: Mapping[str, str], data: Path) -> Report:
     }
     report.settings = [_setting(name, environ, found) for name in DEFAULTS]
     values = {name: environ.get(name) or found[name] for name in found}
+    _examine_keys(report, environ)
     _examine_sandbox(report, environ)
     _examine_database(report, values["REWIND_DATABASE_URL"])
     _examine_objects(report, values["REWIND_S3_URL"])
@@ -176,6 +188,17 @@ def child_report(environ: Mapping[str, str]) -> dict[str, Any]:
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return {"failure": str(error)}
     return answer
+
+
+def _examine_keys(report: Report, environ: Mapping[str, str]) -> None:
+    """Only files that are named: those of the data folder are made by whoever needs them first."""
+    for box in (SecretBox, DataKey):
+        named = environ.get(box.setting)
+        try:
+            if named:
+                box.from_file(Path(named))
+        except SettingsError as error:
+            report.miss(str(error), "correct the file, or write a new one if nothing is sealed with it yet")
 
 
 def _examine_sandbox(report: Report, environ: Mapping[str, str]) -> None:

@@ -97,8 +97,8 @@ def build_services(
         pinned,
         ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
     )
-    values = Values(RecordedBlobs(pool, blobs))
-    journals = RunRepository(pool)
+    values = Values(RecordedBlobs(pool, blobs, store.keys))
+    journals = RunRepository(pool, store.keys)
     runs = Runs(
         store=store,
         repository=journals,

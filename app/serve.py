@@ -25,6 +25,7 @@ from sandbox.store.hints import HintBus
 from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.requests import RequestDesk
+from sandbox.store.sealing import DataKey
 from sandbox.store.wakeups import Wakeups
 from tenancy.engine import engine_of
 from tenancy.secrets import SecretBox
@@ -41,13 +42,14 @@ KEEP_ALIVE_S = 75
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
     box = SecretBox.from_file(settings.secret_key_file, make=settings.make_secret_key)
+    data_key = DataKey.from_file(settings.plane.data_key_file, make=settings.plane.make_data_key)
     listener = settings.listener()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     hints = HintBus(settings.plane.hints_dir, "api")
-    store = await _until_reachable(settings, hints, stop)
+    store = await _until_reachable(settings, data_key, hints, stop)
     if store is None:
         listener.close()
         return
@@ -59,7 +61,7 @@ async def run(settings: Settings) -> None:
     services = build_services(
         store=store,
         engine=engine,
-        requests=RequestDesk(store.pool, hints),
+        requests=RequestDesk(store.pool, hints, store.keys),
         wakeups=Wakeups(hints),
         blobs=blobs,
         box=box,
@@ -143,11 +145,13 @@ async def _sweep(claims: Claims, stop: asyncio.Event) -> None:
             await asyncio.wait_for(stop.wait(), SWEEP_S)
 
 
-async def _until_reachable(settings: Settings, hints: HintBus, stop: asyncio.Event) -> PostgresEdge | None:
+async def _until_reachable(
+    settings: Settings, data_key: DataKey, hints: HintBus, stop: asyncio.Event
+) -> PostgresEdge | None:
     while not stop.is_set():
         try:
             return await PostgresEdge.open(
-                settings.plane.database_url, role=settings.database_role, hints=hints
+                settings.plane.database_url, data_key=data_key, role=settings.database_role, hints=hints
             )
         except (Unavailable, *LOST) as error:
             logger.warning("the database is not reachable yet: %s", error or type(error).__name__)

@@ -17,6 +17,10 @@ grant select, insert on scripts, compiled_scripts to rewind_api;
 grant select on scripts to rewind_worker;
 grant select, insert on compiled_scripts to rewind_worker;
 
+-- Keys: both make them at first use; the control plane wraps them anew and destroys them.
+grant select, insert on namespace_keys to rewind_api, rewind_worker;
+grant update on namespace_keys to rewind_api;
+
 -- Values: both put and name them; the collector is part of the control plane.
 grant select, insert, update on blobs to rewind_api, rewind_worker;
 grant select, insert on value_refs to rewind_api, rewind_worker;

@@ -33,6 +33,7 @@ declare
   fires bigint;
   ending smallint;
   withdrawn bytea[];
+  withdrawn_n int[];
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -47,13 +48,13 @@ begin
     s := r.next_seq - p_count[i];
     firsts[i] := s;
     ending := null;
-    withdrawn := '{}';
+    withdrawn := '{}'; withdrawn_n := '{}';
 
     for k in 1 .. p_count[i] loop
       m := m + 1;
       fires := case when c_type[m] = 6 then coalesce(c_due[m], at + c_delay[m]) end;
-      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, body)
-        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, c_body[m]);
+      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, n, body)
+        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, nullif(c_n[m], 0), c_body[m]);
       case c_type[m]
         when 2 then
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
@@ -68,7 +69,7 @@ begin
         when 3 then
           delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
           if found then
-            withdrawn := withdrawn || c_withdrawn[m];
+            withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
           else
             update pending set stopping = true, due = at + 30000, due_why = 2
               where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
@@ -103,8 +104,8 @@ begin
     end if;
     if cardinality(withdrawn) > 0 then
       for k in 1 .. cardinality(withdrawn) loop
-        insert into entries (namespace_id, run_id, seq, type, time, body)
-          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn[k]);
+        insert into entries (namespace_id, run_id, seq, type, time, n, body)
+          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn_n[k], withdrawn[k]);
         s := s + 1;
       end loop;
       update runs set next_seq = s, last_time = greatest(last_time, at), last_event = s - 1
@@ -164,8 +165,8 @@ begin
   end if;
 
   at := greatest(r.last_time, now_ms(), p_not_before);
-  insert into entries (namespace_id, run_id, seq, type, time, body)
-    values (p_ns, p_run, r.next_seq, p_type, at, p_body);
+  insert into entries (namespace_id, run_id, seq, type, time, n, body)
+    values (p_ns, p_run, r.next_seq, p_type, at, nullif(p_n, 0), p_body);
   update runs set next_seq = r.next_seq + 1, last_time = at,
       last_event = case when p_guard = 12 then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
@@ -449,6 +450,25 @@ begin
     p_run, p_seq, null);
 end $$;
 
+CREATE FUNCTION public.erase_namespace(p_ns uuid) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+declare
+  stopped bigint;
+begin
+  insert into namespace_keys (namespace_id, created_at, destroyed_at) values (p_ns, now_ms(), now_ms())
+    on conflict (namespace_id) do update set wrapped = null,
+      destroyed_at = coalesce(namespace_keys.destroyed_at, excluded.destroyed_at);
+  perform 1 from runs where namespace_id = p_ns and status = 0 order by run_id for no key update;
+  update runs set status = 5, owner = null, ready = false where namespace_id = p_ns and status = 0;
+  get diagnostics stopped = row_count;
+  update run_facts set status = 5 where namespace_id = p_ns and status = 0;
+  delete from pending where namespace_id = p_ns;
+  return stopped;
+end $$;
+
+COMMENT ON FUNCTION public.erase_namespace(p_ns uuid) IS 'How many active runs that stopped: they are quarantined, without a report.';
+
 CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, attempt smallint, begun_at bigint, reoffered boolean)
     LANGUAGE sql
     AS $$
@@ -484,7 +504,7 @@ $$;
 
 COMMENT ON FUNCTION public.now_ms() IS 'The only source of time of the product.';
 
-CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) RETURNS void
+CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) RETURNS void
     LANGUAGE plpgsql
     AS $$
 declare
@@ -734,6 +754,7 @@ CREATE TABLE public.entries (
     "time" bigint NOT NULL,
     cause integer,
     fire_at bigint,
+    n integer,
     body bytea NOT NULL,
     CONSTRAINT entries_body_check CHECK ((octet_length(body) <= 400000))
 );
@@ -743,7 +764,9 @@ COMMENT ON TABLE public.entries IS 'The journals. Append-only: no role but rewin
 
 COMMENT ON COLUMN public.entries.fire_at IS 'start_timer only: the append''s database time plus the delay.';
 
-COMMENT ON COLUMN public.entries.body IS 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at).';
+COMMENT ON COLUMN public.entries.n IS 'Number of the call, timer or wait that the entry is about; of a signal, a digest of its id: what entries are found by, since Postgres cannot read their bodies.';
+
+COMMENT ON COLUMN public.entries.body IS 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at), sealed under the namespace''s key and bound to run and type.';
 
 CREATE TABLE public.events (
     namespace_id uuid NOT NULL,
@@ -777,6 +800,18 @@ CREATE TABLE public.idempotency (
 );
 
 COMMENT ON COLUMN public.idempotency.namespace_id IS 'All zeros for calls that belong to no namespace.';
+
+CREATE TABLE public.namespace_keys (
+    namespace_id uuid NOT NULL,
+    wrapped bytea,
+    created_at bigint NOT NULL,
+    destroyed_at bigint,
+    CONSTRAINT namespace_keys_check CHECK (((wrapped IS NULL) = (destroyed_at IS NOT NULL)))
+);
+
+COMMENT ON TABLE public.namespace_keys IS 'One row per namespace, made at first use and never deleted: a destroyed key is not made again. Small enough for backups of its own, which should be kept for less time than the others.';
+
+COMMENT ON COLUMN public.namespace_keys.wrapped IS 'The key under the data master key (REWIND_DATA_KEY_FILE), whose mark it begins with; null: destroyed.';
 
 CREATE TABLE public.namespaces (
     id uuid NOT NULL,
@@ -845,7 +880,7 @@ CREATE TABLE public.quarantines (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
     at bigint NOT NULL,
-    report jsonb NOT NULL,
+    report bytea NOT NULL,
     released_at bigint
 );
 
@@ -920,7 +955,7 @@ CREATE UNLOGGED TABLE public.sandbox_requests (
     worker_id bigint,
     answered_at bigint,
     answer bytea,
-    failure text
+    failure bytea
 );
 
 COMMENT ON TABLE public.sandbox_requests IS 'What the control plane asks of the sandbox (strip, check, replay). Unlogged: lost in a crash of Postgres, then asked again.';
@@ -1083,6 +1118,9 @@ ALTER TABLE ONLY public.events
 
 ALTER TABLE ONLY public.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (organization_id, namespace_id, route, key);
+
+ALTER TABLE ONLY public.namespace_keys
+    ADD CONSTRAINT namespace_keys_pkey PRIMARY KEY (namespace_id);
 
 ALTER TABLE ONLY public.namespaces
     ADD CONSTRAINT namespaces_organization_id_name_key UNIQUE (organization_id, name);
@@ -1257,6 +1295,11 @@ GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.erase_namespace(p_ns uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.expire_leases(p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
@@ -1272,10 +1315,10 @@ GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_worker;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_api;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_worker;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.reap_workers(p_stale bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
@@ -1343,6 +1386,9 @@ GRANT INSERT ON TABLE public.events TO rewind_worker;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
 GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.namespace_keys TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.namespace_keys TO rewind_worker;
 
 GRANT SELECT ON TABLE public.namespaces TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;

@@ -17,6 +17,8 @@ SOCKET_PATH_BYTES_MAX = 107 if os.uname().sysname == "Linux" else 103
 
 WORKER_CHILDREN_MAX = 64
 WARM_RUNS = 400
+DATA_KEY_FILE = "data.key"
+"""In the data folder, when no other file is named."""
 
 
 class SettingsError(RewindFault):
@@ -68,6 +70,9 @@ class DataPlaneSettings:
     worker_children: int
     warm_runs: int
     """Isolates kept between activations; 0: every run is replayed for each event."""
+    data_key_file: Path
+    make_data_key: bool
+    """No file was named: the one in the data folder is made at the first start."""
 
     @property
     def hints_dir(self) -> Path:
@@ -88,6 +93,8 @@ class DataPlaneSettings:
                 environ, "REWIND_WORKER_CHILDREN", default=default_children(), low=1, high=WORKER_CHILDREN_MAX
             ),
             warm_runs=integer(environ, "REWIND_WARM_RUNS", default=WARM_RUNS, low=0, high=100_000),
+            data_key_file=data_key_file(environ),
+            make_data_key=not environ.get("REWIND_DATA_KEY_FILE"),
         )
 
 
@@ -102,6 +109,11 @@ def default_children() -> int:
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(environ.get("REWIND_DATA") or ".rewind").absolute()
+
+
+def data_key_file(environ: Mapping[str, str] = os.environ) -> Path:
+    named = environ.get("REWIND_DATA_KEY_FILE", "")
+    return Path(named) if named else data_dir(environ) / DATA_KEY_FILE
 
 
 def required(environ: Mapping[str, str], name: str, shape: str) -> str:

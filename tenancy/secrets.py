@@ -5,88 +5,23 @@ so that a row copied elsewhere does not open. A reference resolves in the run's 
 organization.
 """
 
-import base64
-import binascii
-import hashlib
-import os
 import re
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Self
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from sandbox.config import SettingsError
-from sandbox.journal.errors import ApiError, FieldError, RewindFault
+from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import NamespaceId, OrganizationId
+from sandbox.store.sealing import KeyBox
 from tenancy.errors import NotFound
 from tenancy.repository import NO_NAMESPACE, SecretRepository, SecretRow
 
-KEY_BYTES = 32
-NONCE_BYTES = 12
-MARK_BYTES = 4
-VERSION = b"\x01"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 VALUE_BYTES_MAX = 64 * 1024
 
 
-class SealBroken(RewindFault):
-    """Sealed under another key, or not what it was."""
+class SecretBox(KeyBox):
+    """The key of customers' secrets."""
 
-    code = "internal"
-
-
-class SecretBox:
-    """Seals bytes; `place` says where they belong and must be the same to open them."""
-
-    def __init__(self, key: bytes) -> None:
-        self._cipher = AESGCM(key)
-        self._mark = VERSION + hashlib.sha256(b"rewind secret key\n" + key).digest()[:MARK_BYTES]
-
-    def __repr__(self) -> str:
-        return "SecretBox()"
-
-    @classmethod
-    def from_file(cls, path: Path, *, make: bool = False) -> Self:
-        """Read the key: 32 bytes in base64 or hex. `make`: write a new one where there is none.
-
-        Errors: SettingsError.
-        """
-        if make:
-            _make_key(path)
-        try:
-            text = path.read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"REWIND_SECRET_KEY_FILE: {path} cannot be read") from error
-        for decode in (bytes.fromhex, _base64):
-            try:
-                key = decode(text)
-            except ValueError:
-                continue
-            if len(key) == KEY_BYTES:
-                return cls(key)
-        raise SettingsError(
-            f"REWIND_SECRET_KEY_FILE: {path} must hold {KEY_BYTES} random bytes in base64 or hex, "
-            "as `openssl rand -base64 32` writes them"
-        )
-
-    def seal(self, data: bytes, place: str) -> bytes:
-        nonce = os.urandom(NONCE_BYTES)
-        return self._mark + nonce + self._cipher.encrypt(nonce, data, place.encode())
-
-    def open(self, sealed: bytes, place: str) -> bytes:
-        """Errors: SealBroken."""
-        head = len(self._mark)
-        if sealed[:head] != self._mark:
-            raise SealBroken(
-                "sealed under another key: is REWIND_SECRET_KEY_FILE the one it was written with?"
-            )
-        nonce, text = sealed[head : head + NONCE_BYTES], sealed[head + NONCE_BYTES :]
-        try:
-            return self._cipher.decrypt(nonce, text, place.encode())
-        except InvalidTag:
-            raise SealBroken("the sealed data is damaged or belongs elsewhere") from None
+    setting = "REWIND_SECRET_KEY_FILE"
 
 
 class Secrets:
@@ -165,28 +100,3 @@ def checked_secret_name(name: str) -> str:
 
 def _place(organization: OrganizationId, namespace: NamespaceId, name: str) -> str:
     return f"secret/{organization}/{namespace}/{name}"
-
-
-def _base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
-        raise ValueError(str(error)) from None
-
-
-def _make_key(path: Path) -> None:
-    """Write a new key unless there is one; of several processes at once, one wins."""
-    if path.exists():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(base64.b64encode(os.urandom(KEY_BYTES)).decode() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()

@@ -24,7 +24,7 @@ from sandbox.journal.errors import Unavailable
 from sandbox.store.interface import EventAppend, Guard
 from sandbox.store.postgres.calls import ClaimedCall
 from sandbox.store.postgres.edge import PostgresEdge
-from tenancy.secrets import SealBroken
+from sandbox.store.sealing import SealBroken
 
 logger = logging.getLogger(__name__)
 

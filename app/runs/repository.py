@@ -10,6 +10,7 @@ from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, Seq, TimeMs
 from sandbox.store.interface import RunStatus, StoredEntry
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.rows import ENTRY_COLUMNS, entry_of
 
 _ENTRIES = f"""select e.namespace_id, e.run_id, {", ".join(f"e.{name}" for name in ENTRY_COLUMNS.split(", "))}
@@ -29,8 +30,9 @@ class Head:
 
 
 class RunRepository:
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, keys: NamespaceKeys) -> None:
         self._pool = pool
+        self._keys = keys
         self._statuses: Batcher[tuple[NamespaceId, RunId], RunStatus | None] = Batcher(
             self._read_statuses, key=lambda pair: pair
         )
@@ -46,7 +48,15 @@ class RunRepository:
                 [run for run, _ in places],
                 [seq for _, seq in places],
             )
-        return {(RunId(str(row["run_id"])), row["seq"]): entry_of(row) for row in rows}
+        if not rows:
+            return {}
+        key = await self._keys.of(namespace)
+        sealers = {run: key.of(run) for run, _ in places}
+        found = {}
+        for row in rows:
+            run = RunId(str(row["run_id"]))
+            found[run, row["seq"]] = entry_of(row, sealers[run])
+        return found
 
     async def only_outsiders_pending(self, namespace: NamespaceId, run: RunId, until: TimeMs) -> bool:
         """Whether everything that the run waits for is up to people, or later than `until`."""
@@ -59,16 +69,6 @@ class RunRepository:
                 until,
             )
         return not found
-
-    async def quarantine_report(self, namespace: NamespaceId, run: RunId) -> str | None:
-        async with acquired(self._pool) as connection:
-            report: str | None = await connection.fetchval(
-                "select report::text from quarantines where namespace_id = $1 and run_id = $2 "
-                "order by at desc limit 1",
-                namespace,
-                run,
-            )
-        return report
 
     async def before_start(
         self, organization: OrganizationId, namespace: NamespaceId, route: str, key: str | None

@@ -241,7 +241,7 @@ class Runs:
         return RunTexts(shown, text)
 
     async def _quarantine_reason(self, record: RunRecord) -> str | None:
-        report = await self._repository.quarantine_report(record.namespace, record.run)
+        report = await self.store.quarantine_report(record.namespace, record.run)
         found = None if report is None else orjson.loads(report)
         if not isinstance(found, dict):
             return None

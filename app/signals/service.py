@@ -71,9 +71,7 @@ class Signals:
         if verdict.outcome is EventOutcome.UNKNOWN:
             raise NotFound(f"There is no run {run} in this namespace.")
         if verdict.outcome is EventOutcome.ENDED:
-            if replayed and await self._store.find_entry_with(
-                namespace.id, run, EntryType.SIGNAL_RECEIVED, "id", signal_id
-            ):
+            if replayed and await self._store.has_signal(namespace.id, run, signal_id):
                 return Sent(signal_id, duplicate=True, replayed=True)
             raise RunEnded("The run has ended: it takes no more signals.")
         if verdict.outcome is EventOutcome.HISTORY_FULL:

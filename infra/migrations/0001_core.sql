@@ -180,12 +180,16 @@ create table entries (
   time bigint not null,
   cause int,
   fire_at bigint,
+  n int,
   body bytea not null check (octet_length(body) <= 400000),
   primary key (namespace_id, run_id, seq)
 );
 comment on table entries is 'The journals. Append-only: no role but rewind_retention may update or delete.';
 comment on column entries.fire_at is 'start_timer only: the append''s database time plus the delay.';
-comment on column entries.body is 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at).';
+comment on column entries.n is 'Number of the call, timer or wait that the entry is about; of a signal, a digest of its id: '
+  'what entries are found by, since Postgres cannot read their bodies.';
+comment on column entries.body is 'Canonical JSON of the entry''s own fields (not seq, type, time, cause, fire_at), sealed under '
+  'the namespace''s key and bound to run and type.';
 alter table entries alter body set storage main;
 
 create table pending (
@@ -244,7 +248,7 @@ create table quarantines (
   namespace_id uuid not null,
   run_id uuid not null,
   at bigint not null,
-  report jsonb not null,
+  report bytea not null,
   released_at bigint,
   primary key (namespace_id, run_id, at)
 );
@@ -271,7 +275,7 @@ create unlogged table sandbox_requests (
   worker_id bigint,
   answered_at bigint,
   answer bytea,
-  failure text
+  failure bytea
 );
 comment on table sandbox_requests is 'What the control plane asks of the sandbox (strip, check, replay). Unlogged: lost in a '
   'crash of Postgres, then asked again.';

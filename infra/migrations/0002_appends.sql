@@ -56,8 +56,8 @@ begin
   end if;
 
   at := greatest(r.last_time, now_ms(), p_not_before);
-  insert into entries (namespace_id, run_id, seq, type, time, body)
-    values (p_ns, p_run, r.next_seq, p_type, at, p_body);
+  insert into entries (namespace_id, run_id, seq, type, time, n, body)
+    values (p_ns, p_run, r.next_seq, p_type, at, nullif(p_n, 0), p_body);
   update runs set next_seq = r.next_seq + 1, last_time = at,
       last_event = case when p_guard = 12 then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
@@ -101,6 +101,7 @@ declare
   fires bigint;
   ending smallint;
   withdrawn bytea[];
+  withdrawn_n int[];
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -115,13 +116,13 @@ begin
     s := r.next_seq - p_count[i];
     firsts[i] := s;
     ending := null;
-    withdrawn := '{}';
+    withdrawn := '{}'; withdrawn_n := '{}';
 
     for k in 1 .. p_count[i] loop
       m := m + 1;
       fires := case when c_type[m] = 6 then coalesce(c_due[m], at + c_delay[m]) end;
-      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, body)
-        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, c_body[m]);
+      insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, n, body)
+        values (ns, run, s, c_type[m], c_time[m], c_cause[m], fires, nullif(c_n[m], 0), c_body[m]);
       case c_type[m]
         when 2 then
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
@@ -136,7 +137,7 @@ begin
         when 3 then
           delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
           if found then
-            withdrawn := withdrawn || c_withdrawn[m];
+            withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
           else
             update pending set stopping = true, due = at + 30000, due_why = 2
               where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
@@ -171,8 +172,8 @@ begin
     end if;
     if cardinality(withdrawn) > 0 then
       for k in 1 .. cardinality(withdrawn) loop
-        insert into entries (namespace_id, run_id, seq, type, time, body)
-          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn[k]);
+        insert into entries (namespace_id, run_id, seq, type, time, n, body)
+          values (ns, run, s, 5, greatest(r.last_time, at), withdrawn_n[k], withdrawn[k]);
         s := s + 1;
       end loop;
       update runs set next_seq = s, last_time = greatest(last_time, at), last_event = s - 1

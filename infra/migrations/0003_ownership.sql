@@ -221,7 +221,7 @@ language sql as $$
 $$;
 
 -- The deadline waits while a run is quarantined: its pending row loses its due time until the release.
-create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) returns void
+create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) returns void
 language plpgsql as $$
 begin
   update runs set status = 5, owner = null, ready = false

@@ -16,11 +16,11 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = DataPlaneSettings.from_env()
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(run(settings))
     except SettingsError as error:
         print(f"rewind worker: {error}", file=sys.stderr)
         return EXIT_USAGE
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(settings))
     return 0
 
 

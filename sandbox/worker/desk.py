@@ -63,6 +63,6 @@ class Answering:
             logger.exception("a request to %s failed", request.kind)
             answer, failure = None, f"{type(error).__name__}: {error}"
         try:
-            await self._desk.answer(request.id, answer, failure)
+            await self._desk.answer(request, answer, failure)
         except RewindFault as error:
             logger.warning("an answer is lost, it will be asked for again: %s", error)

@@ -18,6 +18,7 @@ from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.owner import PostgresOwner
 from sandbox.store.postgres.requests import RequestDesk
 from sandbox.store.postgres.values import RecordedBlobs
+from sandbox.store.sealing import DataKey
 from sandbox.worker.answers.bench import Bench
 from sandbox.worker.desk import Answering
 from sandbox.worker.ownership import Ownership, repeat
@@ -37,12 +38,14 @@ async def run(settings: DataPlaneSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     epochs = served_epochs()
+    data_key = DataKey.from_file(settings.data_key_file, make=settings.make_data_key)
     hints = HintBus(settings.hints_dir, "worker")
     async with ChildPool(
         children=settings.worker_children, epochs=epochs, require_confinement=settings.require_confinement
     ) as children:
         store = await _until_reachable(
-            lambda: PostgresOwner.open(settings.database_url, role=settings.database_role), stop
+            lambda: PostgresOwner.open(settings.database_url, data_key=data_key, role=settings.database_role),
+            stop,
         )
         if store is None:
             return
@@ -81,14 +84,15 @@ class Worker:
         self._store = store
         self._hints = hints
         self._epochs = served_epochs()
-        recorded = RecordedBlobs(store.pool, blobs)
+        recorded = RecordedBlobs(store.pool, blobs, store.keys)
         self._runs = WarmRuns(store, recorded, children, hints, warm_max=settings.warm_runs)
-        self._desk = RequestDesk(store.pool, hints)
+        self._desk = RequestDesk(store.pool, hints, store.keys)
         bench = Bench(children, store, recorded)
         self._answering = Answering(self._desk, bench, children=settings.worker_children)
         self._ownership = Ownership(store, self._runs, hints, self._epochs)
         self._stop = asyncio.Event()
         hints.on_message(self._on_hint)
+        hints.on_message(store.keys.on_hint)
 
     async def serve(self, stop: asyncio.Event) -> None:
         self._stop = stop

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from infra.processes import wait_until
+from tests.fixtures.keys import data_key_file
 from tests.fixtures.api import Api
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,6 +40,7 @@ def server(api: Api, s3_url: str, tmp_path: Path, port: int) -> Iterator[subproc
         "REWIND_S3_URL": s3_url,
         "REWIND_DATA": str(tmp_path / "data"),
         "REWIND_PORT": str(port),
+        "REWIND_DATA_KEY_FILE": str(data_key_file(tmp_path)),
     }
     process = subprocess.Popen([sys.executable, "-c", SERVE], cwd=REPOSITORY, env=environment)
     try:

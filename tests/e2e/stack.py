@@ -17,6 +17,11 @@ from typing import Any, Self
 import asyncpg
 import httpx2
 
+from sandbox.config import DATA_KEY_FILE
+from sandbox.journal.ids import NamespaceId, RunId
+from sandbox.store.interface import StoredEntry
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.sealing import DataKey
 from tests.fixtures.database import REPOSITORY, connect
 
 START_TIMEOUT_S = 60
@@ -93,7 +98,7 @@ class Database:
         return int((await self.row("select now_ms() as now"))["now"])
 
     async def entries(self, run: str) -> list[tuple[int, int, int, bytes]]:
-        """(seq, type, time, body) as they are stored."""
+        """(seq, type, time, body) as they are stored: sealed."""
         rows = await self.rows(
             "select seq, type, time, body from entries where run_id = $1 order by seq", run
         )
@@ -230,6 +235,16 @@ class Stack:
     def check_alive(self) -> None:
         for process in (self.serve, *self.workers):
             assert process.alive, f"a process ended by itself with {process.popen.returncode}:\n{self.logs()}"
+
+    async def entries(self, run: str) -> list[StoredEntry]:
+        """The journal as the store gives it, opened with the key of this stack."""
+        key = DataKey.from_file(self.folder / DATA_KEY_FILE)
+        store = await PostgresEdge.open(self.database.url, data_key=key, size=1)
+        try:
+            row = await self.database.row("select namespace_id from runs where run_id = $1", run)
+            return await store.read_entries(NamespaceId(str(row["namespace_id"])), RunId(run), limit=100_000)
+        finally:
+            await store.close()
 
     async def owner_of(self, run: str) -> Process | None:
         """The worker process that owns the run now."""

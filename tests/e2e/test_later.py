@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 from rewind import AsyncRewind
 
-from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import RunId, Seq, TimeMs
-from sandbox.store.interface import StoredEntry
+from sandbox.journal.ids import RunId
 from sandbox.store.seal import Root
 from tests.e2e.stack import Stack, eventually
 
@@ -47,13 +45,6 @@ async def test_a_run_starts_at_its_time_and_is_sealed(database_url: str, s3_url:
 
         await eventually(both_sealed, within_s=20, what="sealing")
         root = Root(RunId(kept.id))
-        root.add(
-            StoredEntry(
-                Seq(row["seq"]), EntryType(row["type"]), TimeMs(row["time"]), row["cause"], None, row["body"]
-            )
-            for row in await stack.database.rows(
-                "select * from entries where run_id = $1 order by seq", kept.id
-            )
-        )
+        root.add(await stack.entries(kept.id))
         sealed = await stack.database.row("select root, entries from seals where run_id = $1", kept.id)
         assert (sealed["root"].hex(), sealed["entries"]) == (root.hex(), 3)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.config import SettingsError
-from tenancy.secrets import SealBroken, SecretBox
+from sandbox.store.sealing import SealBroken
+from tenancy.secrets import SecretBox
 
 
 def test_what_is_sealed_opens_only_where_it_belongs() -> None:

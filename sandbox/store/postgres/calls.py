@@ -7,6 +7,8 @@ import asyncpg
 
 from sandbox.journal.ids import Digest, NamespaceId, OrganizationId, RunId, TimeMs
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
+from sandbox.store.postgres.tasks import open_args
 
 CallKey = tuple[NamespaceId, RunId, int]
 """(namespace, run, call)"""
@@ -42,6 +44,7 @@ class ClaimedCall:
 
 class Calls:
     pool: asyncpg.Pool
+    keys: NamespaceKeys
 
     async def claim_calls(
         self,
@@ -70,21 +73,23 @@ class Calls:
                 [server for _, _, server in free],
                 list(free.values()),
             )
+        keys = await self.keys.known({NamespaceId(str(row["namespace_id"])) for row in rows})
         return [
             ClaimedCall(
-                namespace=NamespaceId(str(row["namespace_id"])),
+                namespace=namespace,
                 run=RunId(str(row["run_id"])),
                 call=row["n"],
                 tool=row["name"],
                 attempt=row["attempt"],
                 begun_at=TimeMs(row["begun_at"]),
                 left_ms=row["left_ms"],
-                body=row["body"],
+                body=open_args(keys[namespace], RunId(str(row["run_id"])), row["body"]),
                 organization=OrganizationId(str(row["organization_id"])),
                 toolset=row["toolset"],
                 toolset_digest=Digest(row["toolset_digest"]),
             )
             for row in rows
+            if (namespace := NamespaceId(str(row["namespace_id"]))) in keys
         ]
 
     async def renew_calls(self, claim_id: str, lease_ms: int) -> dict[CallKey, int]:

@@ -24,10 +24,13 @@ from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.calls import Calls
 from sandbox.store.postgres.connection import Link, acquired, create_pool
 from sandbox.store.postgres.due import Due
+from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.reads import Reads
 from sandbox.store.postgres.scripts import Scripts
+from sandbox.store.postgres.sealed import SealedEvent, SealedStart, seal_event, seal_start
 from sandbox.store.postgres.tasks import Tasks
-from sandbox.store.postgres.values import big_value, refer
+from sandbox.store.postgres.values import refer
+from sandbox.store.sealing import DataKey
 
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
@@ -37,27 +40,56 @@ START_SQL = (
 
 
 class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
-    """Implements JournalStore. `await PostgresEdge.open(url)`, and `close()` at the end."""
+    """Implements JournalStore. `await PostgresEdge.open(url, data_key=…)`, and `close()` at the end.
 
-    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str, hints: HintBus | None = None) -> None:
+    Bodies are plain for its callers and sealed in the database.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        pool: asyncpg.Pool,
+        *,
+        role: str,
+        data_key: DataKey,
+        hints: HintBus | None = None,
+    ) -> None:
         self.pool = pool
+        self.keys = NamespaceKeys(pool, data_key)
         self._hints = hints
+        if hints is not None:
+            hints.on_message(self.keys.on_hint)
         self._events = Link(url, role=role, name="events")
         self._starts = Link(url, role=role, name="starts")
-        self.event_batcher: Batcher[EventAppend, EventVerdict] = Batcher(
-            self._commit_events, key=lambda event: (event.namespace, event.run)
+        self.event_batcher: Batcher[SealedEvent, EventVerdict] = Batcher(
+            self._commit_events, key=lambda item: item.key
         )
-        self.start_batcher: Batcher[StartRun, StartVerdict] = Batcher(
-            self._commit_starts, key=lambda start: (start.namespace, start.run)
+        self.start_batcher: Batcher[SealedStart, StartVerdict] = Batcher(
+            self._commit_starts, key=lambda item: item.key
         )
 
     @classmethod
     async def open(
-        cls, url: str, *, role: str = "rewind_api", size: int = POOL_SIZE, hints: HintBus | None = None
+        cls,
+        url: str,
+        *,
+        data_key: DataKey,
+        role: str = "rewind_api",
+        size: int = POOL_SIZE,
+        hints: HintBus | None = None,
     ) -> Self:
-        """With `hints`, workers are told of what was committed here."""
+        """With `hints`, workers are told of what was committed here.
+
+        Errors: Unavailable; SettingsError when `data_key` is not the one that this database is sealed with.
+        """
         pool = await create_pool(url, role=role, name="edge", size=size)
-        return cls(url, pool, role=role, hints=hints)
+        store = cls(url, pool, role=role, data_key=data_key, hints=hints)
+        try:
+            await store.keys.check()
+        except BaseException:
+            await pool.close()
+            raise
+        return store
 
     async def close(self) -> None:
         await self._events.close()
@@ -72,19 +104,27 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
         """Append one event if its guard holds; concurrent callers share a commit.
 
         Errors: Unavailable when the database was lost: the event may or may not be recorded, and the same
-        call again is harmless (its guard answers).
+        call again is harmless (its guard answers). DataErased.
         """
-        verdict = await self.event_batcher.put(event)
+        verdict = await self.event_batcher.put(await seal_event(self.keys, event))
         if self._hints is not None and verdict.outcome is EventOutcome.APPENDED:
             self._announce(self._hints, event, verdict)
         return verdict
 
     async def start_run(self, request: StartRun) -> StartVerdict:
         """Record the run and its run_started, or answer what its idempotency key started before."""
-        verdict = await self.start_batcher.put(request)
+        verdict = await self.start_batcher.put(await seal_start(self.keys, request))
         if self._hints is not None and verdict.outcome is StartOutcome.STARTED:
             self._hints.send("worker", {"k": "ready"})
         return verdict
+
+    async def erase_namespace(self, namespace: NamespaceId) -> int:
+        """Destroy the key of all its data, in every process; how many active runs that stopped."""
+        stopped = await self.keys.destroy(namespace)
+        if self._hints is not None:
+            for role in ("api", "worker"):
+                self._hints.send(role, {"k": "erased", "namespace": namespace})
+        return stopped
 
     def _announce(self, hints: HintBus, event: EventAppend, verdict: EventVerdict) -> None:
         hints.send("api", {"k": "run", "run": event.run, "ended": event.type is EntryType.RUN_ABORTED})
@@ -107,20 +147,18 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
             },
         )
 
-    async def _commit_events(self, batch: Sequence[EventAppend]) -> list[EventVerdict]:
-        named = [big_value(event.type, event.body) for event in batch]
-
+    async def _commit_events(self, batch: Sequence[SealedEvent]) -> list[EventVerdict]:
         async def append(connection: asyncpg.Connection) -> Any:
-            if not any(named):
+            if not any(item.named for item in batch):
                 return await _append_events(connection, batch)
             async with connection.transaction():
                 row = await _append_events(connection, batch)
                 await refer(
                     connection,
                     [
-                        (event.namespace, sha256, event.run)
-                        for event, sha256, outcome in zip(batch, named, row["outcomes"], strict=True)
-                        if sha256 is not None and outcome == EventOutcome.APPENDED
+                        (item.event.namespace, item.named, item.event.run)
+                        for item, outcome in zip(batch, row["outcomes"], strict=True)
+                        if item.named is not None and outcome == EventOutcome.APPENDED
                     ],
                 )
                 return row
@@ -131,19 +169,18 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
             for outcome, seq, time, owner in zip(*row, strict=True)
         ]
 
-    async def _commit_starts(self, batch: Sequence[StartRun]) -> list[StartVerdict]:
+    async def _commit_starts(self, batch: Sequence[SealedStart]) -> list[StartVerdict]:
         async def run(connection: asyncpg.Connection) -> list[StartVerdict]:
-            named = [big_value(EntryType.RUN_STARTED, start.body) for start in batch]
-            if len(batch) == 1 and named[0] is None:
+            if len(batch) == 1 and batch[0].named is None:
                 return [await _start(connection, batch[0])]
             async with connection.transaction():
-                verdicts = [await _start(connection, start) for start in batch]
+                verdicts = [await _start(connection, item) for item in batch]
                 await refer(
                     connection,
                     [
-                        (start.namespace, sha256, start.run)
-                        for start, sha256, verdict in zip(batch, named, verdicts, strict=True)
-                        if sha256 is not None and verdict.outcome is StartOutcome.STARTED
+                        (item.start.namespace, item.named, item.start.run)
+                        for item, verdict in zip(batch, verdicts, strict=True)
+                        if item.named is not None and verdict.outcome is StartOutcome.STARTED
                     ],
                 )
                 return verdicts
@@ -157,22 +194,24 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
         return await self._read_entries(namespace, run, after, limit)
 
 
-async def _append_events(connection: asyncpg.Connection, batch: Sequence[EventAppend]) -> Any:
+async def _append_events(connection: asyncpg.Connection, batch: Sequence[SealedEvent]) -> Any:
+    events = [item.event for item in batch]
     return await connection.fetchrow(
         APPEND_SQL,
-        [event.namespace for event in batch],
-        [event.run for event in batch],
-        [event.guard for event in batch],
-        [event.n for event in batch],
-        [event.attempt for event in batch],
-        [event.signal_id for event in batch],
-        [event.type for event in batch],
-        [event.body for event in batch],
-        [event.not_before for event in batch],
+        [event.namespace for event in events],
+        [event.run for event in events],
+        [event.guard for event in events],
+        [item.n for item in batch],
+        [event.attempt for event in events],
+        [event.signal_id for event in events],
+        [event.type for event in events],
+        [item.body for item in batch],
+        [event.not_before for event in events],
     )
 
 
-async def _start(connection: asyncpg.Connection, start: StartRun) -> StartVerdict:
+async def _start(connection: asyncpg.Connection, item: SealedStart) -> StartVerdict:
+    start = item.start
     row = await connection.fetchrow(
         START_SQL,
         start.namespace,
@@ -180,7 +219,7 @@ async def _start(connection: asyncpg.Connection, start: StartRun) -> StartVerdic
         start.run,
         start.time,
         start.time + start.ttl_ms,
-        start.body,
+        item.body,
         start.epoch,
         start.script,
         start.toolset,

@@ -38,8 +38,11 @@ from sandbox.store.interface import (
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.keys import DataErased
 from sandbox.store.postgres.rows import json_of
-from sandbox.store.postgres.values import big_value, refer
+from sandbox.store.postgres.sealed import SealedCommands, seal_commands
+from sandbox.store.postgres.values import refer
+from sandbox.store.sealing import REPORT_PLACE, DataKey
 
 logger = logging.getLogger(__name__)
 
@@ -63,15 +66,23 @@ FACTS_SQL = """select r.epoch, r.cpu_us, s.name, f.organization_id, f.script, f.
 class PostgresOwner(PostgresEdge):
     """Implements OwnerStore. One per worker process."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, *, role: str, hints: HintBus | None = None) -> None:
-        super().__init__(url, pool, role=role, hints=hints)
+    def __init__(
+        self,
+        url: str,
+        pool: asyncpg.Pool,
+        *,
+        role: str,
+        data_key: DataKey,
+        hints: HintBus | None = None,
+    ) -> None:
+        super().__init__(url, pool, role=role, data_key=data_key, hints=hints)
         self._url = url
         self._role = role
         self._session: asyncpg.Connection | None = None
         self._commands = Link(url, role=role, name="commands")
         self._claims = Link(url, role=role, name="claims")
-        self.command_batcher: Batcher[CommandAppend, CommandVerdict] = Batcher(
-            self._commit_commands, key=lambda append: (append.namespace, append.run)
+        self.command_batcher: Batcher[SealedCommands, CommandVerdict] = Batcher(
+            self._commit_commands, key=lambda item: item.key
         )
         self.on_batch: Callable[[Sequence[CommandAppend]], None] | None = None
         """Called with the appends of each commit as it begins."""
@@ -79,9 +90,15 @@ class PostgresOwner(PostgresEdge):
 
     @classmethod
     async def open(
-        cls, url: str, *, role: str = "rewind_worker", size: int = POOL_SIZE, hints: HintBus | None = None
+        cls,
+        url: str,
+        *,
+        data_key: DataKey,
+        role: str = "rewind_worker",
+        size: int = POOL_SIZE,
+        hints: HintBus | None = None,
     ) -> Self:
-        return await super().open(url, role=role, size=size, hints=hints)
+        return await super().open(url, data_key=data_key, role=role, size=size, hints=hints)
 
     async def register(self, epochs: Sequence[Epoch]) -> WorkerId:
         """Take a fresh id and its lock. Called again after the session was lost: always a new id."""
@@ -185,29 +202,27 @@ class PostgresOwner(PostgresEdge):
         """Append what the owner's activations did; concurrent runs share a commit.
 
         Errors: Unavailable when the database was lost: the run must then be dropped from memory and
-        loaded again, for its commands may or may not be recorded.
+        loaded again, for its commands may or may not be recorded. DataErased.
         """
-        return await self.command_batcher.put(append)
+        return await self.command_batcher.put(await seal_commands(self.keys, append))
 
-    async def _commit_commands(self, batch: Sequence[CommandAppend]) -> list[CommandVerdict]:
+    async def _commit_commands(self, batch: Sequence[SealedCommands]) -> list[CommandVerdict]:
         if self.on_batch is not None:
-            self.on_batch(batch)
-        drafts = [draft for append in batch for draft in append.commands]
-        named = [[big_value(draft.type, draft.body) for draft in append.commands] for append in batch]
+            self.on_batch([item.append for item in batch])
 
         async def commit(connection: asyncpg.Connection) -> Any:
-            statement = (APPEND_SQL, *_run_columns(batch), *_command_columns(drafts))
-            if not any(map(any, named)):
+            statement = (APPEND_SQL, *_run_columns(batch), *_command_columns(batch))
+            if not any(item.named for item in batch):
                 return await connection.fetchrow(*statement)
             async with connection.transaction():
                 row = await connection.fetchrow(*statement)
                 await refer(
                     connection,
                     [
-                        (append.namespace, sha256, append.run)
-                        for append, values, appended in zip(batch, named, row["appended"], strict=True)
-                        for sha256 in values
-                        if sha256 is not None and appended
+                        (item.append.namespace, sha256, item.append.run)
+                        for item, appended in zip(batch, row["appended"], strict=True)
+                        for sha256 in item.named
+                        if appended
                     ],
                 )
                 return row
@@ -221,13 +236,18 @@ class PostgresOwner(PostgresEdge):
 
     async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
         """Stop executing the run until an operator decides; its events are recorded all the same."""
+        try:
+            key = await self.keys.of(namespace)
+        except DataErased:
+            return  # it was stopped when its namespace was erased, and nothing more can be said of it
+        sealed = key.of(run).seal(orjson.dumps(report), REPORT_PLACE)
         async with acquired(self.pool) as connection:
             await connection.execute(
                 "select quarantine_run($1, $2, $3, $4)",
                 self.worker,
                 namespace,
                 run,
-                orjson.dumps(report).decode(),
+                sealed,
             )
 
     async def load_facts(self, namespace: NamespaceId, run: RunId) -> RunFacts | None:
@@ -291,7 +311,8 @@ class PostgresOwner(PostgresEdge):
             return count
 
 
-def _run_columns(batch: Sequence[CommandAppend]) -> list[object]:
+def _run_columns(items: Sequence[SealedCommands]) -> list[object]:
+    batch = [item.append for item in items]
     return [
         batch[0].worker,
         [append.namespace for append in batch],
@@ -303,19 +324,20 @@ def _run_columns(batch: Sequence[CommandAppend]) -> list[object]:
         [append.activations for append in batch],
         [append.organization for append in batch],
         [append.toolset for append in batch],
-        [append.progress for append in batch],
+        [item.progress for item in items],
         ["{" + ",".join(map(str, append.waits_done)) + "}" for append in batch],
         [sum(draft.type == 2 for draft in append.commands) for append in batch],
         [len(append.commands) for append in batch],
     ]
 
 
-def _command_columns(drafts: Sequence[CommandDraft]) -> list[object]:
+def _command_columns(items: Sequence[SealedCommands]) -> list[object]:
+    drafts: list[CommandDraft] = [draft for item in items for draft in item.append.commands]
     return [
         [draft.type for draft in drafts],
         [draft.cause for draft in drafts],
         [draft.time for draft in drafts],
-        [draft.body for draft in drafts],
+        [body for item in items for body in item.bodies],
         [draft.n for draft in drafts],
         [draft.name for draft in drafts],
         [draft.line for draft in drafts],
@@ -326,5 +348,5 @@ def _command_columns(drafts: Sequence[CommandDraft]) -> list[object]:
         [draft.gated for draft in drafts],
         [draft.timeout_ms for draft in drafts],
         [draft.claim_id for draft in drafts],
-        [draft.withdrawn for draft in drafts],
+        [withdrawn for item in items for withdrawn in item.withdrawn],
     ]

@@ -5,11 +5,11 @@ from typing import Any
 import asyncpg
 import orjson
 
-from sandbox.journal.canonical import canonical_text
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import PendingRow, RunRecord, RunStatus, StoredEntry
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.rows import (
     ENTRY_COLUMNS,
     PENDING_SHOWN,
@@ -18,7 +18,9 @@ from sandbox.store.postgres.rows import (
     entry_of,
     pending_of,
     record_of,
+    signal_number,
 )
+from sandbox.store.sealing import PROGRESS_PLACE, REPORT_PLACE
 
 # A wait with a timeout is one thing to whoever reads it: its timer, made just before it, is its `until`.
 PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cross join lateral (
@@ -30,13 +32,16 @@ PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cro
     and (p.kind <> 1 or p.name is distinct from 'signal_timeout')
   order by p.since, p.seq limit {PENDING_SHOWN}) p"""
 
-CANDIDATES = 20
-"""Entries looked at in one go for one that has a certain field."""
-MAX_SEQ = 2**31 - 1
+REPORT_SQL = "select report from quarantines where namespace_id = $1 and run_id = $2 order by at desc limit 1"
+
+
+SAME_NUMBER_MAX = 1_000
+"""Signals looked at for one id: those whose ids have the same number, which none but a made-up set has."""
 
 
 class Reads:
     pool: asyncpg.Pool
+    keys: NamespaceKeys
 
     async def get_run(self, namespace: NamespaceId, run: RunId) -> RunRecord | None:
         async with acquired(self.pool) as connection:
@@ -45,7 +50,10 @@ class Reads:
                 namespace,
                 run,
             )
-            return None if row is None else (await _with_pending(connection, [row]))[0]
+            if row is None:
+                return None
+            pending = await _pending_of(connection, [row])
+        return (await self._records([row], pending))[0]
 
     async def list_runs(
         self,
@@ -85,52 +93,43 @@ class Reads:
                 f" order by f.run_id desc limit {int(limit)}",
                 *values,
             )
-            return await _with_pending(connection, rows)
+            pending = await _pending_of(connection, rows)
+        return await self._records(rows, pending)
 
     async def find_entry(
         self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None = None
     ) -> StoredEntry | None:
-        """The last entry of that type, or the one about call `n`."""
-        if n is not None:
-            return await self.find_entry_with(namespace, run, entry_type, "call", n)
+        """The last entry of that type, or the one about the call, timer or wait `n`."""
+        found = await self._find_entries(namespace, run, entry_type, n, limit=1)
+        return found[0] if found else None
+
+    async def has_signal(self, namespace: NamespaceId, run: RunId, signal_id: str) -> bool:
+        """Whether the journal has a signal of that id; for runs that have ended, whose ids are kept nowhere else."""
+        found = await self._find_entries(
+            namespace, run, EntryType.SIGNAL_RECEIVED, signal_number(signal_id), limit=SAME_NUMBER_MAX
+        )
+        return any(orjson.loads(entry.body)["id"] == signal_id for entry in found)
+
+    async def quarantine_report(self, namespace: NamespaceId, run: RunId) -> bytes | None:
+        """The JSON text of the last one."""
         async with acquired(self.pool) as connection:
-            row = await connection.fetchrow(
+            report = await connection.fetchval(REPORT_SQL, namespace, run)
+        return None if report is None else (await self.keys.of(namespace)).of(run).open(report, REPORT_PLACE)
+
+    async def _find_entries(
+        self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None, *, limit: int
+    ) -> list[StoredEntry]:
+        async with acquired(self.pool) as connection:
+            rows = await connection.fetch(
                 f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and type = $3"
-                " order by seq desc limit 1",
+                " and ($4::int is null or n = $4) order by seq desc limit $5",
                 namespace,
                 run,
                 entry_type,
+                n,
+                limit,
             )
-            return None if row is None else entry_of(row)
-
-    async def find_entry_with(
-        self, namespace: NamespaceId, run: RunId, entry_type: EntryType, field: str, value: str | int
-    ) -> StoredEntry | None:
-        """The last entry of that type whose own `field` has that value.
-
-        Postgres only finds the bytes: it cannot read JSON that holds U+0000, which values may. The values in
-        an entry may hold the same bytes, so what it finds is read here.
-        """
-        text = canonical_text({field: value})[1:-1]
-        before = MAX_SEQ
-        while True:
-            async with acquired(self.pool) as connection:
-                rows = await connection.fetch(
-                    f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and type = $3"
-                    " and seq < $4 and position($5::bytea in body) > 0 order by seq desc limit $6",
-                    namespace,
-                    run,
-                    entry_type,
-                    before,
-                    text,
-                    CANDIDATES,
-                )
-            for row in rows:
-                if orjson.loads(row["body"]).get(field) == value:
-                    return entry_of(row)
-            if len(rows) < CANDIDATES:
-                return None
-            before = rows[-1]["seq"]
+        return await self._entries_of(namespace, run, rows)
 
     async def _read_entries(
         self, namespace: NamespaceId, run: RunId, after: Seq, limit: int
@@ -144,23 +143,36 @@ class Reads:
                 after,
                 limit,
             )
-            return [entry_of(row) for row in rows]
+        return await self._entries_of(namespace, run, rows)
+
+    async def _entries_of(self, namespace: NamespaceId, run: RunId, rows: list[Any]) -> list[StoredEntry]:
+        if not rows:
+            return []
+        sealer = (await self.keys.of(namespace)).of(run)
+        return [entry_of(row, sealer) for row in rows]
+
+    async def _records(
+        self, rows: list[Any], pending: dict[str, tuple[list[PendingRow], int]]
+    ) -> list[RunRecord]:
+        records = []
+        for row in rows:
+            progress, run = row["progress"], str(row["run_id"])
+            if progress is not None:
+                key = await self.keys.of(NamespaceId(str(row["namespace_id"])))
+                progress = key.of(run).open(progress, PROGRESS_PLACE)
+            waits, total = pending.get(run, ([], 0))
+            records.append(record_of(row, tuple(waits), total, progress=progress))
+        return records
 
 
-async def _with_pending(connection: Any, rows: list[Any]) -> list[RunRecord]:
+async def _pending_of(connection: Any, rows: list[Any]) -> dict[str, tuple[list[PendingRow], int]]:
+    """The first pending things of the runs that go on, and how many there are of each."""
     active = [row for row in rows if row["ended_at"] is None]
-    pending: dict[str, list[PendingRow]] = {}
-    totals: dict[str, int] = {}
+    pending: dict[str, tuple[list[PendingRow], int]] = {}
     if active:
         found = await connection.fetch(
             PENDING_SQL, [row["namespace_id"] for row in active], [row["run_id"] for row in active]
         )
         for row in found:
-            run = str(row["run_id"])
-            pending.setdefault(run, []).append(pending_of(row))
-            totals[run] = row["total"]
-    records = []
-    for row in rows:
-        run = str(row["run_id"])
-        records.append(record_of(row, tuple(pending.get(run, ())), totals.get(run, 0), row["calls"]))
-    return records
+            pending.setdefault(str(row["run_id"]), ([], row["total"]))[0].append(pending_of(row))
+    return pending

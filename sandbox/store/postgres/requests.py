@@ -1,4 +1,7 @@
-"""Questions of the control plane to the sandbox, as rows: asked, claimed by a worker, answered in the row."""
+"""Questions of the control plane to the sandbox, as rows: asked, claimed by a worker, answered in the row.
+
+Question, answer and failure are sealed under the key of the namespace.
+"""
 
 import asyncio
 import contextlib
@@ -14,6 +17,8 @@ from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, WorkerId
 from sandbox.store.hints import HintBus, Message
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
+from sandbox.store.sealing import Sealer
 
 POLL_S = 0.25
 IN_FLIGHT_MAX = 2
@@ -41,6 +46,9 @@ LOOK_SQL = """with taken as (
   from sandbox_requests s left join taken t on true where s.id = $1"""
 
 
+_QUESTION, _ANSWER, _FAILURE = b"question", b"answer", b"failure"
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
     id: str
@@ -54,8 +62,9 @@ class SandboxRequest:
 class RequestDesk:
     """Both sides of the desk: `ask` for the control plane, `claim` and `answer` for workers."""
 
-    def __init__(self, pool: asyncpg.Pool, hints: HintBus) -> None:
+    def __init__(self, pool: asyncpg.Pool, hints: HintBus, keys: NamespaceKeys) -> None:
         self._pool = pool
+        self._keys = keys
         self._hints = hints
         self._waiting: dict[str, asyncio.Event] = {}
         hints.on_message(self._on_hint)
@@ -63,9 +72,10 @@ class RequestDesk:
     async def ask(self, namespace: NamespaceId, kind: str, payload: bytes, *, timeout_ms: int) -> bytes:
         """The answer of whichever worker takes the question.
 
-        Errors: Unavailable when none answered within `timeout_ms`, or the worker could not.
+        Errors: Unavailable when none answered within `timeout_ms`, or the worker could not. DataErased.
         """
         question = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        sealer = await self._sealer(namespace, question)
         answered = self._waiting[question] = asyncio.Event()
         try:
             async with acquired(self._pool) as connection:
@@ -75,17 +85,21 @@ class RequestDesk:
                     question,
                     namespace,
                     kind,
-                    payload,
+                    sealer.seal(payload, _QUESTION),
                     timeout_ms,
                 )
             self._hints.send("worker", {"k": "request"})
-            return await self._await_answer(question, answered, kind, timeout_ms)
+            answer = await self._await_answer(question, answered, kind, timeout_ms)
         finally:
             del self._waiting[question]
+        if answer["failure"] is not None:
+            failure = sealer.open(answer["failure"], _FAILURE).decode()
+            raise Unavailable(f"the sandbox could not {kind} the script: {failure}")
+        return sealer.open(answer["answer"], _ANSWER)
 
     async def _await_answer(
         self, question: str, answered: asyncio.Event, kind: str, timeout_ms: int
-    ) -> bytes:
+    ) -> asyncpg.Record:
         give_up = time.monotonic() + timeout_ms / 1000
         while True:
             with contextlib.suppress(TimeoutError):
@@ -97,47 +111,54 @@ class RequestDesk:
                 raise Unavailable(f"Postgres crashed while a worker was to {kind} the script")
             if not row["over"]:
                 continue
-            if row["failure"] is not None:
-                raise Unavailable(f"the sandbox could not {kind} the script: {row['failure']}")
             if row["answered_at"] is None:
                 raise Unavailable(
                     f"no worker answered a request to {kind} a script in {timeout_ms / 1000:g} s"
                 )
-            answer: bytes = row["answer"]
-            return answer
+            return row
 
     async def claim(self, worker: WorkerId, limit: int, kinds: Sequence[str]) -> list[SandboxRequest]:
         """Questions of these kinds, round-robin over namespaces."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(CLAIM_SQL, worker, limit, IN_FLIGHT_MAX, kinds)
-        return [
-            SandboxRequest(
-                str(row["id"]),
-                NamespaceId(str(row["namespace_id"])),
-                row["kind"],
-                row["payload"],
-                row["left_ms"],
-            )
-            for row in rows
-        ]
+        keys = await self._keys.known({NamespaceId(str(row["namespace_id"])) for row in rows})
+        claimed = []
+        for row in rows:
+            question, namespace = str(row["id"]), NamespaceId(str(row["namespace_id"]))
+            if namespace in keys:  # else it was erased, and nobody waits for an answer
+                sealer = keys[namespace].of(_subject(question))
+                payload = sealer.open(row["payload"], _QUESTION)
+                claimed.append(
+                    SandboxRequest(question, namespace, row["kind"], payload, row["left_ms"])
+                )
+        return claimed
 
-    async def answer(self, question: str, answer: bytes | None, failure: str | None = None) -> None:
+    async def answer(self, request: SandboxRequest, answer: bytes | None, failure: str | None = None) -> None:
+        """Errors: DataErased, Unavailable."""
+        sealer = await self._sealer(request.namespace, request.id)
         async with acquired(self._pool) as connection:
             await connection.execute(
                 "update sandbox_requests set answer = $2, failure = $3, answered_at = now_ms() where id = $1",
-                question,
-                answer,
-                failure,
+                request.id,
+                None if answer is None else sealer.seal(answer, _ANSWER),
+                None if failure is None else sealer.seal(failure.encode(), _FAILURE),
             )
-        self._hints.send("api", {"k": "answer", "id": question})
+        self._hints.send("api", {"k": "answer", "id": request.id})
 
     async def sweep(self) -> None:
         """Delete what nobody waits for any more."""
         async with acquired(self._pool) as connection:
             await connection.execute("delete from sandbox_requests where deadline < now_ms() - 60000")
 
+    async def _sealer(self, namespace: NamespaceId, question: str) -> Sealer:
+        return (await self._keys.of(namespace)).of(_subject(question))
+
     def _on_hint(self, message: Message) -> None:
         if message.get("k") == "answer":
             waiting = self._waiting.get(message.get("id", ""))
             if waiting is not None:
                 waiting.set()
+
+
+def _subject(question: str) -> str:
+    return f"request/{question}"

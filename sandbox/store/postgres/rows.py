@@ -1,5 +1,6 @@
 """Rows to the store's types: the one place that knows the columns' order and spelling."""
 
+import hashlib
 from typing import Any
 
 import orjson
@@ -7,6 +8,7 @@ import orjson
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Digest, Epoch, NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import PendingKind, PendingRow, RunRecord, RunStatus, StoredEntry
+from sandbox.store.sealing import Sealer, entry_place
 
 ENTRY_COLUMNS = "seq, type, time, cause, fire_at, body"
 RUN_COLUMNS = """r.namespace_id, s.name as namespace_name, r.run_id, r.status, r.cancel_seq, r.epoch, r.next_seq,
@@ -18,15 +20,21 @@ RUN_TABLES = """runs r
 PENDING_SHOWN = 20
 
 
-def entry_of(row: Any) -> StoredEntry:
+def entry_of(row: Any, run: Sealer) -> StoredEntry:
+    """Errors: SealBroken."""
     return StoredEntry(
         Seq(row["seq"]),
         EntryType(row["type"]),
         TimeMs(row["time"]),
         None if row["cause"] is None else Seq(row["cause"]),
         None if row["fire_at"] is None else TimeMs(row["fire_at"]),
-        row["body"],
+        run.open(row["body"], entry_place(row["type"])),
     )
+
+
+def signal_number(signal_id: str) -> int:
+    """What stands in column `n` of a signal's entry: not 0, and the same for the same id."""
+    return int.from_bytes(hashlib.sha256(signal_id.encode()).digest()[:4]) % (2**31 - 1) + 1
 
 
 def pending_of(row: Any) -> PendingRow:
@@ -44,7 +52,7 @@ def pending_of(row: Any) -> PendingRow:
     )
 
 
-def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, calls: int) -> RunRecord:
+def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, *, progress: bytes | None) -> RunRecord:
     return RunRecord(
         namespace=NamespaceId(str(row["namespace_id"])),
         namespace_name=row["namespace_name"],
@@ -68,8 +76,8 @@ def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, calls: int)
         ended_at=None if row["ended_at"] is None else TimeMs(row["ended_at"]),
         end_seq=None if row["end_seq"] is None else Seq(row["end_seq"]),
         deadline=TimeMs(row["deadline"]),
-        calls=calls,
-        progress=row["progress"],
+        calls=row["calls"],
+        progress=progress,
         pending=pending,
         pending_count=count,
     )

@@ -5,11 +5,14 @@ from typing import Any
 
 import asyncpg
 
+from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import NamespaceId, RunId, TimeMs
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.postgres.batcher import RETRIED, RETRIES_MAX
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.rows import json_of
+from sandbox.store.sealing import NamespaceSeal, entry_place
 
 TaskKey = tuple[NamespaceId, RunId, int, int, int]
 """(namespace, run, call, attempt, releases): one lease of a call, what a task's token stands for."""
@@ -19,8 +22,17 @@ def key_of(task: Task) -> TaskKey:
     return (task.namespace, task.run, task.call, task.attempt, task.releases)
 
 
+_ARGS_PLACE = entry_place(EntryType.SCHEDULE_TOOL_CALL)
+
+
+def open_args(key: NamespaceSeal, run: RunId, body: bytes) -> bytes:
+    """The body of a schedule_tool_call entry."""
+    return key.of(run).open(body, _ARGS_PLACE)
+
+
 class Tasks:
     pool: asyncpg.Pool
+    keys: NamespaceKeys
 
     async def claim_tasks(self, wanted: TaskFilter, claim_id: str, limit: int, lease_ms: int) -> list[Task]:
         """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again.
@@ -37,9 +49,10 @@ class Tasks:
             limit,
             lease_ms,
         )
+        keys = await self.keys.known({NamespaceId(str(row["namespace_id"])) for row in rows})
         return [
             Task(
-                namespace=NamespaceId(str(row["namespace_id"])),
+                namespace=namespace,
                 run=RunId(str(row["run_id"])),
                 call=row["n"],
                 tool=row["name"],
@@ -47,12 +60,13 @@ class Tasks:
                 begun_at=TimeMs(row["begun_at"]),
                 lease_until=TimeMs(row["lease_until"]),
                 stopping=row["stopping"],
-                body=row["body"],
+                body=open_args(keys[namespace], RunId(str(row["run_id"])), row["body"]),
                 namespace_name=row["namespace_name"],
                 labels=json_of(row["labels"]) or {},
                 releases=row["releases"],
             )
             for row in rows
+            if (namespace := NamespaceId(str(row["namespace_id"]))) in keys
         ]
 
     async def leased_to(self, claims: Sequence[str]) -> list[tuple[str, TaskKey]]:

@@ -4,6 +4,7 @@ An entry names at most one. A value is put into the object store before the appe
 `blobs` is touched before that.
 """
 
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
@@ -12,8 +13,10 @@ import asyncpg
 
 from sandbox.journal.codec import value_in
 from sandbox.journal.entries import EntryType
+from sandbox.journal.errors import PlatformFault
 from sandbox.journal.ids import NamespaceId, RunId, Sha256
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +47,8 @@ _DROP = """delete from blobs b using unnest($1::uuid[], $2::bytea[]) k (ns, sha)
 
 
 class ObjectStore(Protocol):
+    """Bytes by namespace and name; it knows nothing of what is in them."""
+
     async def put(self, namespace: NamespaceId, sha256: Sha256, data: bytes) -> None: ...
     async def get(self, namespace: NamespaceId, sha256: Sha256) -> bytes: ...
 
@@ -66,20 +71,37 @@ async def refer(connection: asyncpg.Connection, refs: Iterable[Ref]) -> None:
         )
 
 
-class RecordedBlobs:
-    """The object store, with a row for each object: nothing that was put within a day is ever collected."""
+class BlobChanged(PlatformFault):
+    """A value that a journal names is not what its digest says."""
 
-    def __init__(self, pool: asyncpg.Pool, objects: ObjectStore) -> None:
+    code = "blob_changed"
+
+
+class RecordedBlobs:
+    """The object store, with a row for each object: nothing that was put within a day is ever collected.
+
+    Objects are sealed under their namespace's key; the digest that names one is that of the plain value.
+    """
+
+    def __init__(self, pool: asyncpg.Pool, objects: ObjectStore, keys: NamespaceKeys) -> None:
         self._pool = pool
         self._objects = objects
+        self._keys = keys
 
     async def put(self, namespace: NamespaceId, sha256: Sha256, data: bytes) -> None:
+        """Errors: DataErased, Unavailable."""
+        key = await self._keys.of(namespace)
         async with acquired(self._pool) as connection:
             await connection.execute(_TOUCH, namespace, bytes.fromhex(sha256))
-        await self._objects.put(namespace, sha256, data)
+        await self._objects.put(namespace, sha256, key.of(_subject(sha256)).seal(data, b""))
 
     async def get(self, namespace: NamespaceId, sha256: Sha256) -> bytes:
-        return await self._objects.get(namespace, sha256)
+        """The plain value, checked against its digest. Errors: BlobLost, BlobChanged, SealBroken, DataErased, Unavailable."""
+        key = await self._keys.of(namespace)
+        data = key.of(_subject(sha256)).open(await self._objects.get(namespace, sha256), b"")
+        if hashlib.sha256(data).hexdigest() != sha256:
+            raise BlobChanged(f"the value stored as {sha256} of namespace {namespace} has another digest")
+        return data
 
 
 async def is_named(pool: asyncpg.Pool, namespace: NamespaceId, sha256: Sha256, run: RunId) -> bool:
@@ -110,3 +132,7 @@ async def collect(
             if keys:
                 await connection.execute(sql, [ns for ns, _ in keys], [sha for _, sha in keys])
     return len(rows), len(dropped)
+
+
+def _subject(sha256: Sha256) -> str:
+    return f"value/{sha256}"

@@ -133,7 +133,7 @@ async def test_only_what_no_run_names_and_nobody_put_for_a_day_is_deleted(
     named, unnamed, fresh = (name + text_of(70_000) for name in ("named", "unnamed", "fresh"))
     run = await own_api.start(input=named)
     namespace = await namespace_id(own_api)
-    recorded = RecordedBlobs(own_api.store.pool, blobs)
+    recorded = RecordedBlobs(own_api.store.pool, blobs, own_api.store.keys)
     await recorded.put(namespace, digest(unnamed), canonical_text(unnamed))
     clock.advance(DAY_MS - 60_000)
     await recorded.put(namespace, digest(fresh), canonical_text(fresh))
@@ -153,7 +153,7 @@ async def test_a_value_put_while_it_is_collected_is_there_afterwards(
     """The collector holds the row until the object is gone; whoever puts the value comes after that."""
     text = text_of(70_000)
     namespace = await namespace_id(own_api, "acme") if (await own_api.start()) else NamespaceId("")
-    recorded = RecordedBlobs(own_api.store.pool, blobs)
+    recorded = RecordedBlobs(own_api.store.pool, blobs, own_api.store.keys)
     await recorded.put(namespace, digest(text), canonical_text(text))
     clock.advance(DAY_MS + 1)
     deleting, go_on = asyncio.Event(), asyncio.Event()
@@ -174,7 +174,7 @@ async def test_a_value_put_while_it_is_collected_is_there_afterwards(
     go_on.set()
     assert await collecting == 1
     await putting
-    assert await blobs.get(namespace, digest(text)) == canonical_text(text)
+    assert await recorded.get(namespace, digest(text)) == canonical_text(text)
 
 
 # -- The object store is away

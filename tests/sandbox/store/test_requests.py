@@ -12,16 +12,17 @@ from sandbox.journal.ids import NamespaceId, WorkerId
 from sandbox.store.hints import HintBus
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.requests import IN_FLIGHT_MAX, RequestDesk, SandboxRequest
+from tests.fixtures.keys import DATA_KEY
 
 WORKER = WorkerId(7)
 
 
 @pytest.fixture
 async def desk(database_url: str, tmp_path: Path) -> AsyncIterator[RequestDesk]:
-    edge = await PostgresEdge.open(database_url)
+    edge = await PostgresEdge.open(database_url, data_key=DATA_KEY)
     hints = HintBus(tmp_path, "api")
     hints.start()
-    yield RequestDesk(edge.pool, hints)
+    yield RequestDesk(edge.pool, hints, edge.keys)
     hints.close()
     await edge.close()
 
@@ -54,7 +55,7 @@ async def test_a_question_is_answered_and_gone(desk: RequestDesk) -> None:
     asked = ask(desk, str(uuid4()))
     [request] = await claimed(desk, 1)
     assert (request.kind, request.payload) == ("strip", b"?")
-    await desk.answer(request.id, b"!")
+    await desk.answer(request, b"!")
     assert await asyncio.wait_for(asked, 10) == b"!"
     assert await rows(desk) == 0
 
@@ -62,7 +63,7 @@ async def test_a_question_is_answered_and_gone(desk: RequestDesk) -> None:
 async def test_a_failure_is_unavailable(desk: RequestDesk) -> None:
     asked = ask(desk, str(uuid4()))
     [request] = await claimed(desk, 1)
-    await desk.answer(request.id, None, "the child died")
+    await desk.answer(request, None, "the child died")
     with pytest.raises(Unavailable, match="the child died"):
         await asyncio.wait_for(asked, 10)
 

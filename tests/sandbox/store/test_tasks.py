@@ -8,6 +8,7 @@ import pytest
 from sandbox.store.interface import TaskFilter
 from sandbox.store.postgres.batcher import RETRIES_MAX
 from sandbox.store.postgres.edge import PostgresEdge
+from tests.fixtures.keys import DATA_KEY
 from tests.fixtures.stores import ORGANIZATION
 
 CLAIM = "00000000-0000-4000-8000-000000000001"
@@ -26,7 +27,7 @@ async def test_a_claim_that_met_a_deadlock_is_tried_again(
             raise asyncpg.DeadlockDetectedError("deadlock detected")
         return await fetch(self, sql, *values)
 
-    edge = await PostgresEdge.open(database_url)
+    edge = await PostgresEdge.open(database_url, data_key=DATA_KEY)
     monkeypatch.setattr(asyncpg.Connection, "fetch", meets)
     assert await edge.claim_tasks(TaskFilter(ORGANIZATION), CLAIM, 1, 1_000) == []
     assert met == deadlocks

@@ -33,6 +33,7 @@ from sandbox.store.interface import EventAppend, EventVerdict, Guard, RunRecord,
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.owner import PostgresOwner
 from sandbox.worker.process import Worker
+from tests.fixtures.keys import DATA_KEY
 from tests.fixtures.turns import turn
 
 EPOCH = Epoch(1)
@@ -171,8 +172,10 @@ class Bench:
             require_confinement=False,
             worker_children=1,
             warm_runs=warm_runs,
+            data_key_file=self.hints / "data.key",
+            make_data_key=False,
         )
-        owner = await PostgresOwner.open(self.url)
+        owner = await PostgresOwner.open(self.url, data_key=DATA_KEY)
         hints = HintBus(self.hints, "worker")
         hints.start()
         blobs = BlobStore(NOWHERE)
@@ -194,7 +197,7 @@ async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
     organization, namespace = OrganizationId(str(uuid4())), NamespaceId(str(uuid4()))
     hints = HintBus(tmp_path, "api")
     hints.start()
-    edge = await PostgresEdge.open(database_url, hints=hints)
+    edge = await PostgresEdge.open(database_url, data_key=DATA_KEY, hints=hints)
     async with edge.pool.acquire() as connection:
         await connection.execute("insert into organizations values ($1, 'tests', 0)", organization)
         await connection.execute(

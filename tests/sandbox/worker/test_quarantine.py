@@ -3,7 +3,9 @@
 import json
 
 from sandbox.journal.entries import END_TYPES
+from sandbox.journal.ids import RunId
 from sandbox.store.interface import EventOutcome, RunRecord, RunStatus
+from sandbox.store.sealing import entry_place
 from tests.sandbox.worker.conftest import Bench
 
 SCRIPT = """
@@ -17,9 +19,16 @@ export default async function main() {
   }
 }
 """
-# What a bug of ours, or a changed engine, would look like: the script did something else than is recorded.
-FALSIFY = """update entries set body = convert_to(replace(convert_from(body, 'UTF8'), 'g.echo', 'g.other'), 'UTF8')
-  where run_id = $1 and type = 2"""
+
+
+async def falsify(bench: Bench, run: RunId) -> None:
+    """What a bug of ours, or a changed engine, would look like: the script did something else than is recorded."""
+    sealer, place = (await bench.edge.keys.of(bench.namespace)).of(run), entry_place(2)
+    async with bench.edge.pool.acquire() as connection, connection.transaction():
+        body = await connection.fetchval("select body from entries where run_id = $1 and type = 2", run)
+        other = sealer.seal(sealer.open(body, place).replace(b"g.echo", b"g.other"), place)
+        await connection.execute("set local role none")  # no role of the product may do this
+        await connection.execute("update entries set body = $2 where run_id = $1 and type = 2", run, other)
 
 
 async def test_a_divergence_quarantines_the_run_and_says_where(bench: Bench) -> None:
@@ -29,9 +38,7 @@ async def test_a_divergence_quarantines_the_run_and_says_where(bench: Bench) -> 
     async with bench.edge.pool.acquire() as connection:
         while await connection.fetchval("select owner is not null from runs where run_id = $1", run):
             pass
-        async with connection.transaction():
-            await connection.execute("set local role none")  # no role of the product may do this
-            await connection.execute(FALSIFY, run)
+    await falsify(bench, run)
     await bench.complete(run, 1, "A")
 
     def stopped(record: RunRecord) -> bool:
@@ -39,10 +46,7 @@ async def test_a_divergence_quarantines_the_run_and_says_where(bench: Bench) -> 
 
     record = await bench.until(run, stopped)
     assert (record.status, record.ended_at) == (RunStatus.QUARANTINED, None)
-    async with bench.edge.pool.acquire() as connection:
-        report = json.loads(
-            await connection.fetchval("select report from quarantines where run_id = $1", run)
-        )
+    report = json.loads(await bench.edge.quarantine_report(bench.namespace, run) or b"")
     assert (report["code"], report["field_name"], report["seq"]) == ("divergence", "tool", 1)
     assert (report["expected"], report["actual"], report["line"]) == ("g.other", "g.echo", 4)
     assert (await bench.signal(run, "later", None, "s1")).outcome is EventOutcome.APPENDED

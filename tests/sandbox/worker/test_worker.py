@@ -12,6 +12,7 @@ from sandbox.store.blobs import BlobStore
 from sandbox.store.interface import ClaimedRun, Guard, PendingKind, RunRecord, RunStatus
 from sandbox.store.postgres.owner import PostgresOwner
 from tests.fixtures.database import Clock
+from tests.fixtures.keys import DATA_KEY
 from tests.fixtures.turns import turn
 from tests.sandbox.worker.conftest import EPOCH, NOWHERE, Bench
 
@@ -63,7 +64,7 @@ async def advance_fully(run: LiveRun) -> None:
 
 
 async def test_of_two_workers_forced_onto_one_run_only_the_owner_appends(bench: Bench) -> None:
-    first, second = await PostgresOwner.open(bench.url), await PostgresOwner.open(bench.url)
+    first, second = [await PostgresOwner.open(bench.url, data_key=DATA_KEY) for _ in range(2)]
     await first.register([EPOCH])
     await second.register([EPOCH])
     run = await bench.start(TWO_STEPS)
