@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from infra.processes import wait_until
-from tests.fixtures.keys import data_key_file
 from tests.fixtures.api import Api
+from tests.fixtures.keys import data_key_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SERVE = (

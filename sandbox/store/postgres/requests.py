@@ -128,9 +128,7 @@ class RequestDesk:
             if namespace in keys:  # else it was erased, and nobody waits for an answer
                 sealer = keys[namespace].of(_subject(question))
                 payload = sealer.open(row["payload"], _QUESTION)
-                claimed.append(
-                    SandboxRequest(question, namespace, row["kind"], payload, row["left_ms"])
-                )
+                claimed.append(SandboxRequest(question, namespace, row["kind"], payload, row["left_ms"]))
         return claimed
 
     async def answer(self, request: SandboxRequest, answer: bytes | None, failure: str | None = None) -> None:

@@ -60,6 +60,22 @@ async def test_a_question_is_answered_and_gone(desk: RequestDesk) -> None:
     assert await rows(desk) == 0
 
 
+async def test_question_and_answer_are_sealed(desk: RequestDesk) -> None:
+    namespace = NamespaceId(str(uuid4()))
+    asked = asyncio.create_task(desk.ask(namespace, "strip", b"the question", timeout_ms=30_000))
+    [request] = await claimed(desk, 1)
+    assert request.payload == b"the question"
+    async with desk._pool.acquire() as connection:
+        stored = bytes(await connection.fetchval("select payload from sandbox_requests"))
+        assert b"question" not in stored
+        async with connection.transaction():
+            await desk.answer(request, None, "the failure")
+            row = await connection.fetchrow("select answer, failure from sandbox_requests")
+            assert row is None or b"failure" not in row["failure"]
+    with pytest.raises(Unavailable, match="the failure"):
+        await asyncio.wait_for(asked, 10)
+
+
 async def test_a_failure_is_unavailable(desk: RequestDesk) -> None:
     asked = ask(desk, str(uuid4()))
     [request] = await claimed(desk, 1)
@@ -100,7 +116,7 @@ async def test_a_worker_takes_only_the_kinds_it_has_room_for(desk: RequestDesk) 
     assert await desk.claim(WORKER, 10, ["test", "replay"]) == []
     [request] = await claimed(desk, 1)
     assert 0 < request.left_ms <= 30_000
-    await desk.answer(request.id, b"!")
+    await desk.answer(request, b"!")
     assert await asyncio.wait_for(asked, 10) == b"!"
 
 
