@@ -48,7 +48,7 @@ from app.toolsets.service import Toolsets
 from app.values import Blobs, Values
 from app.webhooks.endpoints import router as webhooks_router
 from app.webhooks.hooks import hooks_of
-from app.webhooks.outbox import BoxSealing
+from app.webhooks.outbox import KeySealing
 from sandbox.compiler.client import Requests, SandboxClient
 from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
@@ -120,7 +120,7 @@ def build_services(
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
         call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
-        hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=BoxSealing(box)),
+        hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
         health=Health(pool, epoch),
     )
 

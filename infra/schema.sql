@@ -464,6 +464,8 @@ begin
   get diagnostics stopped = row_count;
   update run_facts set status = 5 where namespace_id = p_ns and status = 0;
   delete from pending where namespace_id = p_ns;
+  delete from deliveries where namespace_id = p_ns;
+  delete from events where namespace_id = p_ns;
   return stopped;
 end $$;
 

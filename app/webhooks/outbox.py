@@ -11,9 +11,10 @@ import orjson
 from app.responses import iso
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId
+from sandbox.store.postgres.keys import DataErased, NamespaceKeys
 from sandbox.store.postgres.outbox import Event, EventLog, Filter
+from sandbox.store.sealing import EVENT_PLACE
 from tenancy.errors import NotFound
-from tenancy.secrets import SecretBox
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class Projector:
         else:
             try:
                 data, namespace, labels = await self._told.data(event)
-            except NotFound:
+            except (NotFound, DataErased):
                 await self._log.drop(event)
                 return
             endpoints = [f.endpoint for f in filters if f.wants(event.type, namespace, labels)]
@@ -107,14 +108,14 @@ def place_of(event: str) -> str:
     return f"event/{event}"
 
 
-class BoxSealing:
-    """Under the deployment's secret key, bound to the namespace."""
+class KeySealing:
+    """Under the namespace's key, with which it is erased. Errors: DataErased, SealBroken, Unavailable."""
 
-    def __init__(self, box: SecretBox) -> None:
-        self._box = box
+    def __init__(self, keys: NamespaceKeys) -> None:
+        self._keys = keys
 
     async def seal(self, namespace: NamespaceId, data: bytes, place: str) -> bytes:
-        return self._box.seal(data, f"{namespace}/{place}")
+        return (await self._keys.of(namespace)).of(place).seal(data, EVENT_PLACE)
 
     async def open(self, namespace: NamespaceId, sealed: bytes, place: str) -> bytes:
-        return self._box.open(sealed, f"{namespace}/{place}")
+        return (await self._keys.of(namespace)).of(place).open(sealed, EVENT_PLACE)

@@ -13,8 +13,8 @@ comment on table namespace_keys is 'One row per namespace, made at first use and
 comment on column namespace_keys.wrapped is 'The key under the data master key (REWIND_DATA_KEY_FILE), whose mark it '
   'begins with; null: destroyed.';
 
--- Its runs are taken from their owners, who must not go on with a key that they still have in memory, and nobody
--- is offered a call whose arguments cannot be read.
+-- Its runs are taken from their owners, who must not go on with a key that they still have in memory; nobody is
+-- offered a call whose arguments cannot be read, or told of events whose messages cannot.
 create function erase_namespace(p_ns uuid) returns bigint language plpgsql as $$
 declare
   stopped bigint;
@@ -27,6 +27,8 @@ begin
   get diagnostics stopped = row_count;
   update run_facts set status = 5 where namespace_id = p_ns and status = 0;
   delete from pending where namespace_id = p_ns;
+  delete from deliveries where namespace_id = p_ns;
+  delete from events where namespace_id = p_ns;
   return stopped;
 end $$;
 comment on function erase_namespace is 'How many active runs that stopped: they are quarantined, without a report.';

@@ -100,7 +100,7 @@ begin
     p_run, p_seq, null);
 end $$;
 
-create or replace function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report jsonb) returns void
+create or replace function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) returns void
 language plpgsql as $$
 declare
   org uuid;

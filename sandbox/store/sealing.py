@@ -153,6 +153,7 @@ def entry_place(type_: int) -> bytes:
 
 PROGRESS_PLACE = b"progress"
 REPORT_PLACE = b"quarantine"
+EVENT_PLACE = b"message"
 
 
 def _namespace_place(namespace: NamespaceId) -> str:
