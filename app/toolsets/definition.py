@@ -4,11 +4,11 @@ A pinned definition is `{"tools": [tool, …]}` and a tool is
 `{name, original, kind: "host", description, input_schema, output_schema?, approval, idempotent, timeout_ms,
 retry}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
 `{attempts, backoff_ms, max_ms}`. Tools of MCP servers have `kind: "mcp"`, `server`, and `results` if pinned.
+`disabled`, on a tool of a server that scripts cannot use, says why.
 The digest is that of the canonical JSON, with the servers' addresses and references to secrets where there are
 servers; the toolset's name is not in it.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,9 @@ from app.errors import ToolsetInvalid, invalid, join_path
 from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
 from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
 from app.toolsets.names import name_problem, script_names, split_name
+from app.toolsets.schema_limits import NUL
 from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
+from sandbox.compiler.typed_tools import typed_tools
 from sandbox.journal.canonical import CanonicalError, canonical_text, sha256_hex
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, Json
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 DEFINITION_BYTES_MAX = 4 * 1024 * 1024
 NOT_YET = ("http", "workflows")
 TOOL_NOT_YET = ("queue_timeout", "concurrency", "rate")
-_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-"""U+0000 in canonical JSON, and not a backslash before `u0000`."""
 Definition = dict[str, Any]
 Shape = Literal["text", "json", "content"]
 """What a toolset may pin a tool's results to be."""
@@ -99,6 +99,7 @@ def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: l
         for (server, tool), name in zip(offered, theirs_named, strict=True)
     ]
     warnings += [f"{tool['name']}: {UNDECIDABLE}" for tool in tools if tool["approval"] is not None]
+    typed_tools(tools, warnings)
     definition: Definition = {"tools": tools}
     servers: Definition = {}
     if body.mcp:
@@ -120,7 +121,7 @@ def _definition_text(definition: Definition) -> bytes:
         raise ToolsetInvalid(
             f"A toolset has at most {DEFINITION_BYTES_MAX:,} bytes; this one has {len(text):,}."
         )
-    if _NUL.search(text):
+    if NUL.search(text):
         raise ToolsetInvalid("A toolset must not hold the character U+0000.")
     return text
 
@@ -243,8 +244,9 @@ def tool_view(tool: Definition) -> Definition:
         "description": tool["description"],
         "input_schema": tool["input_schema"],
     }
-    if "output_schema" in tool:
-        shown["output_schema"] = tool["output_schema"]
+    for field in ("output_schema", "disabled"):
+        if field in tool:
+            shown[field] = tool[field]
     return shown
 
 
@@ -267,6 +269,8 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
     """The pinned tools by their names in scripts."""
     found = {}
     for tool in definition["tools"]:
+        if "disabled" in tool:
+            continue
         output = ValueValidator(tool["output_schema"]) if "output_schema" in tool else None
         found[tool["name"]] = PinnedTool(
             tool["name"],

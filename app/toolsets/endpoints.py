@@ -2,18 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from app.deps import Caller, Edge
-from app.errors import ToolsetInvalid
+from app.errors import ToolsetInvalid, invalid
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, decode_cursor, encode_cursor
 from app.responses import json_response
 from app.routing import needs, strict_router
+from app.toolsets.declared import Format
 from app.toolsets.definition import DEFINITION_BYTES_MAX
-from app.toolsets.schemas import ToolsetBody, ToolsetPage, ToolsetView
+from app.toolsets.schemas import FoundTools, ToolsetBody, ToolsetPage, ToolsetView
+from app.toolsets.search import QUERY_CHARS_MAX, RESULTS_MAX
+from sandbox.compiler.prompt import BUDGET_MIN
+from sandbox.compiler.tokens import TOKENIZER
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1/toolsets", tags=["toolsets"])
@@ -57,6 +61,52 @@ async def list_toolsets(
 @needs(Scope.RUNS_READ)
 async def get_toolset(name: Reference, caller: Caller, services: Edge) -> Response:
     return json_response(await services.toolsets.get(caller, name))
+
+
+@router.get(
+    "/{name}/declarations",
+    response_class=PlainTextResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+@needs(Scope.RUNS_READ)
+async def get_declarations(
+    name: Reference,
+    caller: Caller,
+    services: Edge,
+    form: Annotated[
+        Format,
+        Query(
+            alias="format", description="`dts`: what scripts are checked against. `prompt`: a line a tool."
+        ),
+    ] = "dts",
+    tools: Annotated[
+        str | None, Query(description="Only these tools or groups, separated by commas.", max_length=16_384)
+    ] = None,
+    budget: Annotated[
+        int | None,
+        Query(ge=BUDGET_MIN, description=f"Tokens that a prompt may have, as {TOKENIZER} counts them."),
+    ] = None,
+) -> Response:
+    """The toolset as TypeScript. A prompt over its budget is shortened, and says how to see the rest."""
+    only = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
+    if budget is not None and form == "dts":
+        raise invalid("budget", "invalid_value", "Only a prompt has a budget: ask for format=prompt.")
+    return PlainTextResponse(
+        await services.toolsets.declarations(caller, name, form, only=only, budget=budget)
+    )
+
+
+@router.get("/{name}/search", responses={200: {"model": FoundTools}})
+@needs(Scope.RUNS_READ)
+async def search_tools(
+    name: Reference,
+    caller: Caller,
+    services: Edge,
+    q: Annotated[str, Query(description="A few words.", min_length=1, max_length=QUERY_CHARS_MAX)],
+    limit: Annotated[int, Query(ge=1, le=RESULTS_MAX, description="Tools in the answer.")] = 10,
+) -> Response:
+    """Tools that fit the words, the best first."""
+    return json_response({"data": await services.toolsets.search(caller, name, q, limit)})
 
 
 @router.delete("/{name}", status_code=204)

@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import FancyRegexOptions, RegexOptions
 
+from app.toolsets.schema_limits import VALUE_DEPTH_MAX, depth_of, size_problem, usable_depth
+from sandbox.compiler.schema_refs import References, UnresolvedRef
 from sandbox.journal.canonical import path_text
 
 BACKTRACK_MAX = 100_000
@@ -16,6 +18,7 @@ DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
 }
+_REFERRING = frozenset({"$ref", "$dynamicRef"})
 _ERRORS_MAX = 5
 
 
@@ -35,6 +38,8 @@ def check_schema(schema: Any) -> list[str]:
     """
     if not isinstance(schema, dict):
         raise SchemaError("", "a JSON Schema here is an object")
+    if (too_much := size_problem(schema)) is not None:
+        raise SchemaError("", f"this schema is not taken: {too_much}")
     problem: SchemaError | None = None
     for dialect in _dialects(schema):
         meta = {"$schema": dialect} | {key: value for key, value in schema.items() if key != "$schema"}
@@ -51,6 +56,11 @@ def check_schema(schema: Any) -> list[str]:
         _build(schema)
     except ValueError as error:
         return [f"Values are not checked against this schema: {_short(str(error))}"]
+    depth = usable_depth(schema)
+    if depth < VALUE_DEPTH_MAX:
+        return [
+            f"Values nested deeper than {depth} are not checked against this schema: its references multiply."
+        ]
     return []
 
 
@@ -59,6 +69,7 @@ class ValueValidator:
 
     def __init__(self, schema: Any) -> None:
         self._validator: Any = None
+        self._depth_max = usable_depth(schema)
         if isinstance(schema, dict):
             try:
                 self._validator = _build(schema)
@@ -66,8 +77,12 @@ class ValueValidator:
                 self._validator = None  # said in the warnings when the toolset was pinned
 
     def problem(self, value: Any) -> str | None:
-        """Say what is wrong with the value, by path; None when it is valid."""
-        if self._validator is None or self._validator.is_valid(value):
+        """Say what is wrong with the value, by path; None when it is valid or cannot be checked."""
+        if self._validator is None:
+            return None
+        if self._depth_max < VALUE_DEPTH_MAX and depth_of(value, self._depth_max) > self._depth_max:
+            return None
+        if self._validator.is_valid(value):
             return None
         found = []
         for error in self._validator.iter_errors(value):
@@ -90,15 +105,42 @@ def _dialects(schema: dict[str, Any]) -> list[str]:
 
 
 def _build(schema: dict[str, Any]) -> Any:
-    """Prefer the engine that is linear in its input; look-arounds and back-references need the other one."""
+    """Prefer the engine that is linear in its input; look-arounds and back-references need the other one.
+
+    A reference that leads nowhere checks nothing; the rest of its schema is checked all the same.
+    """
     first: ValueError | None = None
-    for dialect in _dialects(schema):
-        for options in (RegexOptions(), FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)):
-            try:
-                return DIALECTS[dialect](schema, offline=True, pattern_options=options)
-            except ValueError as error:
-                first = first or error
+    for tried in (schema, None):
+        made = _without_stray_references(schema) if tried is None else tried
+        for dialect in _dialects(schema):
+            for options in (RegexOptions(), FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)):
+                try:
+                    return DIALECTS[dialect](made, offline=True, pattern_options=options)
+                except ValueError as error:
+                    first = first or error
     raise first or ValueError("no dialect fits")
+
+
+def _without_stray_references(schema: dict[str, Any]) -> Any:
+    references = References(schema)
+
+    def copy(part: Any) -> Any:
+        if isinstance(part, list):
+            return [copy(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        return {word: copy(item) for word, item in part.items() if not (word in _REFERRING and stray(item))}
+
+    def stray(reference: Any) -> bool:
+        if not isinstance(reference, str):
+            return False
+        try:
+            references.resolve(reference)
+        except UnresolvedRef:
+            return True
+        return False
+
+    return copy(schema)
 
 
 def _short(message: str) -> str:

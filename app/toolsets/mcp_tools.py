@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
 from app.errors import join_path
 from app.toolsets.json_schema import SchemaError, check_schema
-from app.toolsets.names import group_problem, to_identifier
+from app.toolsets.names import NAME_CHARS_MAX, group_problem, to_identifier
 from app.toolsets.schemas import McpBody, SecretRef
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Json
@@ -64,7 +64,8 @@ def usable_tools(body: McpBody, listed: "Sequence[types.Tool]", warnings: list[s
     """The listed tools that scripts can call, by name, so that a server's order makes no new version."""
     found: dict[str, types.Tool] = {}
     for tool in listed:
-        if not tool.name or len(tool.name) > 128 or to_identifier(tool.name) in NO_MEMBERS:
+        unusable = not tool.name or len(tool.name) > NAME_CHARS_MAX or "\0" in tool.name
+        if unusable or to_identifier(tool.name) in NO_MEMBERS:
             warnings.append(f"{body.name}: the tool {tool.name[:80]!r} is left out: scripts cannot call it.")
         elif tool.name in found:
             warnings.append(f"{body.name}: the tool {tool.name!r} is listed twice; the first is taken.")
@@ -82,8 +83,8 @@ def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str
         "original": tool.name,
         "kind": "mcp",
         "server": body.name,
-        "description": (tool.description or tool.title or "")[:DESCRIPTION_CHARS_MAX],
-        "input_schema": _schema(tool.input_schema, f"{name}: input_schema", warnings),
+        "description": (tool.description or tool.title or "").replace("\0", "")[:DESCRIPTION_CHARS_MAX],
+        "input_schema": tool.input_schema,
         "approval": _gated(body, tool.name, name) or None,
         "idempotent": hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
         "timeout_ms": TIMEOUT_MS,
@@ -96,7 +97,8 @@ def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str
     elif shape == "content":
         pinned["output_schema"] = {"type": "array"}
     elif tool.output_schema is not None:
-        pinned["output_schema"] = _schema(tool.output_schema, f"{name}: output_schema", warnings)
+        pinned["output_schema"] = tool.output_schema
+    _check(pinned, body, warnings)
     return pinned
 
 
@@ -133,10 +135,15 @@ def _is_names(approval: Any) -> bool:
     return isinstance(approval, list) and all(isinstance(name, str) for name in approval)
 
 
-def _schema(schema: Any, where: str, warnings: list[str]) -> Any:
-    """A server's schema is pinned as it is; one that cannot be used is said and checks nothing."""
-    try:
-        warnings += [f"{where}: {warning}" for warning in check_schema(schema)]
-    except SchemaError as error:
-        warnings.append(f"{where}: Values are not checked against this schema: {error.message}")
-    return schema
+def _check(pinned: dict[str, Any], body: McpBody, warnings: list[str]) -> None:
+    """A tool with a schema that is none, or too much of one, is disabled; the other tools are not touched by it."""
+    for field in ("input_schema", "output_schema"):
+        if field not in pinned:
+            continue
+        try:
+            warnings += [f"{pinned['name']}: {field}: {warning}" for warning in check_schema(pinned[field])]
+        except SchemaError as error:
+            reason = f"{join_path(field, error.path)}: {error.message}"
+            pinned.setdefault("disabled", reason)
+            warnings.append(f"{body.name}: the tool {pinned['original']!r} is disabled: {reason}.")
+            pinned[field] = {}

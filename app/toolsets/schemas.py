@@ -81,6 +81,19 @@ class ToolView(Answer):
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None = None
+    disabled: str | None = Field(default=None, description="Why scripts cannot use it; absent: they can.")
+
+
+class FoundTool(Answer):
+    name: str = Field(description="What the tool is called in scripts.")
+    description: str
+    declaration: str = Field(description="Its signature in TypeScript, with the types that it refers to.")
+    kind: str = Field(examples=["host", "mcp"])
+    approval: Any
+
+
+class FoundTools(Answer):
+    data: list[FoundTool] = Field(description="The best match first.")
 
 
 class ToolsetView(Answer):

@@ -1,12 +1,15 @@
 """Toolsets of an organization: pinned versions, and which of them `latest` is."""
 
+import asyncio
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from app.errors import UnknownToolset
+from app.toolsets.declared import DeclaredCache, DeclaredToolset, Format
 from app.toolsets.definition import Definition, PinnedTool, check, pin, tool_view, tools_of
 from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import ToolsetBody
@@ -38,6 +41,7 @@ class Toolsets:
         self._repository = repository
         self.servers = servers
         self._tools: dict[tuple[OrganizationId, str, str], dict[str, PinnedTool]] = {}
+        self._declared = DeclaredCache()
 
     async def put(
         self, principal: Principal, body: ToolsetBody, *, key: str | None, request_sha256: bytes
@@ -46,8 +50,10 @@ class Toolsets:
 
         Servers are asked for their tools first. Errors: ToolsetInvalid, also for a server that does not answer.
         """
-        warnings = check(body)
-        pinned = pin(body, await self.servers.list_tools(principal, body), warnings)
+        # In threads: checking and compiling the schemas of a large toolset takes seconds.
+        warnings = await asyncio.to_thread(check, body)
+        listed = await self.servers.list_tools(principal, body)
+        pinned = await asyncio.to_thread(pin, body, listed, warnings)
         changed, before = await self._repository.put(
             principal.organization,
             name=body.name,
@@ -67,6 +73,9 @@ class Toolsets:
         return toolset_view(row, pinned.warnings), changed, before is not None
 
     async def get(self, principal: Principal, reference: str) -> Definition:
+        return toolset_view(await self._find(principal, reference), [])
+
+    async def _find(self, principal: Principal, reference: str) -> Any:
         found = REFERENCE.fullmatch(reference)
         row = None
         if found is not None:
@@ -74,7 +83,34 @@ class Toolsets:
             row = await self._repository.find(principal.organization, found[1], found[2])
         if row is None:
             raise NotFound(f"There is no toolset {reference!r}.")
-        return toolset_view(row, [])
+        return row
+
+    async def declarations(
+        self,
+        principal: Principal,
+        reference: str,
+        form: Format,
+        *,
+        only: Sequence[str] | None,
+        budget: int | None,
+    ) -> str:
+        """The toolset as TypeScript, or as a prompt. ApiError for a tool in `only` that it has not."""
+        declared = await self._load_declared(principal, reference)
+        return await asyncio.to_thread(declared.declarations, form, only=only, budget=budget)
+
+    async def search(
+        self, principal: Principal, reference: str, query: str, limit: int
+    ) -> list[dict[str, Any]]:
+        """Tools that fit the words of the query, the best first."""
+        declared = await self._load_declared(principal, reference)
+        return await asyncio.to_thread(declared.search, query, limit)
+
+    async def _load_declared(self, principal: Principal, reference: str) -> DeclaredToolset:
+        row = await self._find(principal, reference)
+        key = (str(principal.organization), row["name"], row["digest"])
+        return await asyncio.to_thread(
+            self._declared.get, key, lambda: DeclaredToolset(orjson.loads(row["definition"]))
+        )
 
     async def page(self, principal: Principal, *, before: str | None, limit: int) -> list[Definition]:
         rows = await self._repository.page(

@@ -7,7 +7,6 @@ then all but the names of arguments, then all but the tools' names; the last lin
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sandbox.compiler.declarations import TypedSchema, TypedTool
 from sandbox.compiler.tokens import estimate_tokens
 from sandbox.compiler.ts_text import key, line
 from sandbox.compiler.ts_types import (
@@ -24,6 +23,7 @@ from sandbox.compiler.ts_types import (
     size_of,
     substituted,
 )
+from sandbox.compiler.typed_tools import TypedSchema, TypedTool
 
 FULL_SENTENCE_CHARS, SHORT_SENTENCE_CHARS = 160, 80
 SHORT_MEMBERS_MAX = 6

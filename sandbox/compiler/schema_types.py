@@ -38,6 +38,8 @@ DEPTH_MAX = 64
 """Levels of schemas inside schemas that are typed; below, everything is `unknown`."""
 NODES_MAX = 20_000
 """Subschemas, properties and values of one schema that are typed; the rest is `unknown`."""
+TOOLSET_NODES_MAX = 400_000
+"""The same for all schemas of a toolset."""
 ENUM_VALUES_MAX = 1_000
 """Values that a type lists; an enum with more is typed by what kind of values it has."""
 DOC_CHARS_MAX = 1_000
@@ -53,6 +55,13 @@ _OBJECT_WORDS = ("properties", "required", "additionalProperties", "patternPrope
 _ARRAY_WORDS = ("items", "prefixItems", "additionalItems")
 _WORDS = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN, "null": NULL}
 _PREFIX = re.compile(r"\^((?:[A-Za-z0-9_:@/ -]|\\[.\-/$])+)(?:\.\*\$?|\.\+\$?)?")
+
+
+@dataclass(slots=True)
+class Budget:
+    """What the schemas of one toolset have been typed with so far."""
+
+    spent: int = 0
 
 
 @dataclass(slots=True)
@@ -75,6 +84,7 @@ class SchemaTypes:
     root: Any
     direction: Direction
     names: Callable[[str], str]
+    budget: Budget = field(default_factory=Budget)
     warnings: list[str] = field(default_factory=list)
     aliases: dict[str, Type] = field(default_factory=dict)
     docs: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -83,6 +93,7 @@ class SchemaTypes:
     _waiting: list["_Target"] = field(default_factory=list)
     """Aliases that were met inside of something: compiled one after another, so that no chain gets deep."""
     _nodes: int = 0
+    _full: bool = False
     _heads: tuple[str, ...] = ()
     """References that are being compiled with nothing around them yet: to meet one again is a circle."""
 
@@ -102,11 +113,21 @@ class SchemaTypes:
 
     def _spend(self, path: str, nodes: int = 1) -> bool:
         """Whether this much may still be typed."""
-        over = self._nodes >= NODES_MAX
+        over = self._nodes >= NODES_MAX or self.budget.spent >= TOOLSET_NODES_MAX
         self._nodes += nodes
-        if not over and self._nodes >= NODES_MAX:
-            self._warn(path, f"a schema is typed up to {NODES_MAX:,} parts; the rest is `unknown`")
+        self.budget.spent += nodes
+        if self._nodes >= NODES_MAX:
+            self._warn_once(path, f"a schema is typed up to {NODES_MAX:,} parts; the rest is `unknown`")
+        elif self.budget.spent >= TOOLSET_NODES_MAX:
+            self._warn_once(
+                path, f"a toolset is typed up to {TOOLSET_NODES_MAX:,} parts; the rest is `unknown`"
+            )
         return not over
+
+    def _warn_once(self, path: str, message: str) -> None:
+        if not self._full:
+            self._warn(path, message)
+        self._full = True
 
     def _schema(self, schema: Any, path: str, depth: int) -> Type:
         if not isinstance(schema, dict):

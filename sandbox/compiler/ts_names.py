@@ -1,8 +1,9 @@
 """Names of types in a generated module: stable, unique, and clear of what the module itself refers to."""
 
 import re
+from collections.abc import Iterable
 
-_TAKEN = frozenset({"AbortSignal", "Array", "CallOptions", "HttpAnswer", "HttpInit", "HttpRequest", "HttpTools",
+_TAKEN = frozenset({"AbortSignal", "Array", "CallOptions", "Duration", "HttpAnswer", "HttpInit", "HttpRequest", "HttpTools",
                     "Object", "Promise", "Record"})  # fmt: skip
 _PART_CHARS_MAX = 60
 _WORDS = re.compile(r"[A-Za-z0-9]+")
@@ -15,8 +16,8 @@ def pascal(text: str) -> str:
 
 
 class TypeNames:
-    def __init__(self) -> None:
-        self._used: set[str] = set(_TAKEN)
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used: set[str] = {*_TAKEN, *used}
 
     def fresh(self, wanted: str) -> str:
         """The name itself for whoever asks first, then with 2, 3, …"""

@@ -35,6 +35,7 @@ from rewind._tools import Tool, tool
 from rewind._types import (
     Delivery,
     Entry,
+    FoundTool,
     Namespace,
     Page,
     Run,
@@ -59,6 +60,7 @@ __all__ = [
     "Deferred",
     "Delivery",
     "Entry",
+    "FoundTool",
     "Namespace",
     "NotFound",
     "Page",

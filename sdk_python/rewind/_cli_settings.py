@@ -13,6 +13,22 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     remote_verb(toolsets, "list", list_toolsets, help="list the toolsets")
     get = remote_verb(toolsets, "get", get_toolset, help="show the tools of a toolset")
     get.add_argument("name", metavar="NAME")
+    declarations = remote_verb(
+        toolsets, "declarations", print_declarations, help="print a toolset as TypeScript"
+    )
+    declarations.add_argument("name", metavar="NAME")
+    declarations.add_argument(
+        "--format",
+        choices=("dts", "prompt"),
+        default="dts",
+        help="dts: what scripts are checked against (default); prompt: a line a tool",
+    )
+    declarations.add_argument("--tools", metavar="NAME,…", help="only these tools or groups")
+    declarations.add_argument("--budget", type=int, metavar="TOKENS", help="of a prompt")
+    search = remote_verb(toolsets, "search", search_tools, help="find tools by a few words")
+    search.add_argument("name", metavar="NAME")
+    search.add_argument("words", metavar="WORD", nargs="+")
+    search.add_argument("--limit", type=int, help="tools to show (10)")
 
     tokens = group(verbs, "tokens", help="make namespace tokens for agents")
     create = remote_verb(tokens, "create", create_token, help="make a token of one namespace")
@@ -46,6 +62,31 @@ def get_toolset(arguments: argparse.Namespace, client: Rewind, console: Console)
         console.table(("TOOL", "KIND", ""), rows)
     for warning in found.warnings:
         console.note(f"warning: {warning}")
+    return 0
+
+
+def print_declarations(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    """The text as it is, so that it can be redirected into `rewind-tools.d.ts`."""
+    tools = None if arguments.tools is None else [tool.strip() for tool in arguments.tools.split(",")]
+    text = client.toolsets.declarations(
+        arguments.name, format=arguments.format, tools=tools, budget=arguments.budget
+    )
+    if arguments.json:
+        console.json({"declarations": text})
+    else:
+        console.line(text.rstrip("\n"))
+    return 0
+
+
+def search_tools(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    found = client.toolsets.search(arguments.name, " ".join(arguments.words), limit=arguments.limit)
+    if arguments.json:
+        console.json(found.raw)
+    elif not found.data:
+        console.note("no tool fits these words")
+    for tool in found.data if not arguments.json else ():
+        for line in console.style.plain_lines(tool.declaration):
+            console.line(line)
     return 0
 
 

@@ -135,6 +135,17 @@ class Toolset(Answer):
 
 
 @dataclass(kw_only=True)
+class FoundTool(Answer):
+    """A tool that fits a search; `declaration` is its signature in TypeScript."""
+
+    name: str
+    description: str = ""
+    declaration: str = ""
+    kind: str | None = None
+    approval: Any = None
+
+
+@dataclass(kw_only=True)
 class Token(Answer):
     """A namespace token; `token`, the secret, is given once, when it is created."""
 

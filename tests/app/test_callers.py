@@ -25,6 +25,8 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("POST", "/v1/toolsets", {"name": "support", "tools": []}, 201),
     ("GET", "/v1/toolsets", None, 200),
     ("GET", "/v1/toolsets/{name}", None, 404),
+    ("GET", "/v1/toolsets/{name}/declarations", None, 404),
+    ("GET", "/v1/toolsets/{name}/search", None, 404),
     ("DELETE", "/v1/toolsets/{name}", None, 404),
     ("POST", "/v1/tokens", {"namespace": "acme"}, 201),
     ("GET", "/v1/tokens", None, 404),
@@ -78,6 +80,8 @@ class World:
     ) -> Any:
         if path.startswith("/v1/namespaces"):
             path = path.replace("{name}", "acme")
+        if path.endswith("/search"):
+            query += "&q=echo" if query else "?q=echo"
         for place, value in self._places.items():
             path = path.replace(place, value)
         if path.startswith("/v1/tasks/") and "items" in body:

@@ -266,7 +266,7 @@ class PostgresOwner(PostgresEdge):
             script=Digest(row["script"]),
             compiled=json_of(row["compiled"]),
             toolset=row["toolset"],
-            tools=tuple(definition.get("tools", ())),
+            tools=tuple(tool for tool in definition.get("tools", ()) if "disabled" not in tool),
             labels=json_of(row["labels"]) or {},
             cpu_us=row["cpu_us"],
         )

@@ -10,7 +10,18 @@ from rewind._sync.pager import Pager
 from rewind._core import Call, segment
 from rewind._portal import Core
 from rewind._tools import AnyTool, declare
-from rewind._types import CallOptions, Duration, Namespace, Page, Settled, Token, Toolset, duration_ms, given
+from rewind._types import (
+    CallOptions,
+    Duration,
+    FoundTool,
+    Namespace,
+    Page,
+    Settled,
+    Token,
+    Toolset,
+    duration_ms,
+    given,
+)
 
 UNLIMITED = "never"
 
@@ -61,6 +72,33 @@ class Toolsets:
             )
 
         return Pager(fetch, after)
+
+    def declarations(
+        self,
+        name: str,
+        *,
+        format: str = "dts",  # noqa: A002 - the API's name
+        tools: Sequence[str] | None = None,
+        budget: int | None = None,
+        **options: Unpack[CallOptions],
+    ) -> str:
+        """The toolset as TypeScript: "dts" is what scripts are checked against, "prompt" is for a model's prompt.
+
+        `tools`: only these tools or groups. `budget`: at most so many tokens of prompt; what does not fit is
+        shortened, and the text says how to see the rest.
+        """
+        query = {"format": format, "tools": None if tools is None else ",".join(tools), "budget": budget}
+        path = f"/v1/toolsets/{segment(name, 'the toolset name')}/declarations"
+        return self._core.text(Call(method="GET", path=path, query=query), options)
+
+    def search(
+        self, name: str, q: str, *, limit: int | None = None, **options: Unpack[CallOptions]
+    ) -> Page[FoundTool]:
+        """Tools that fit a few words, the best first."""
+        path = f"/v1/toolsets/{segment(name, 'the toolset name')}/search"
+        answer = self._core.call(Call(method="GET", path=path, query={"q": q, "limit": limit}), options)
+        found = [FoundTool.from_wire(item) for item in answer.data["data"]]
+        return Page(data=found, next=None, request_id=answer.request_id, raw=answer.data)
 
     def delete(self, name: str, **options: Unpack[CallOptions]) -> None:
         path = f"/v1/toolsets/{segment(name, 'the toolset name')}"
