@@ -1,7 +1,7 @@
 """One session with an MCP server, in a task of its own.
 
 A session's client must live in one task: when its server dies, the library cancels that task's group. Calls
-are made from other tasks and fail alone. The only file that imports the client library.
+are made from other tasks and fail alone. Only this file and `listing` import the client library.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
+from app.dispatcher.listing import restored, schemas_aside
 from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Endpoint, ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import ANSWER_BYTES_MAX, HttpFailure, McpTransport, Trouble
 
@@ -88,7 +89,7 @@ class Session:
         """One page, and where the next one begins."""
         request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
         page = await self._request(request, types.ListToolsResult, timeout_s)
-        return page.tools, page.next_cursor
+        return [restored(tool) for tool in page.tools], page.next_cursor
 
     async def _request(
         self, request: types.Request[Any, Any], answer: type[Answer], timeout_s: float
@@ -141,8 +142,10 @@ class Session:
                     follow_redirects=False,
                 ) as http,
                 Client(
-                    streamable_http_client(
-                        self._endpoint.url, http_client=http, max_sse_event_size=ANSWER_BYTES_MAX
+                    schemas_aside(
+                        streamable_http_client(
+                            self._endpoint.url, http_client=http, max_sse_event_size=ANSWER_BYTES_MAX
+                        )
                     ),
                     mode=self._mode,
                     cache=None,

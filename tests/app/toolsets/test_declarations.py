@@ -61,9 +61,13 @@ async def test_a_prompt_has_a_line_a_tool(support: Api) -> None:
         "github.list_issues({ repo: string }): { number: number }[] // List the issues of a repository.",
         "refund({ cents: number }): any // [waits for approval] Pay money back",
     ]
+    many = [{**ISSUES, "name": f"github.list_{kind}"} for kind in ("issues", "pulls", "forks")]
+    await support.call("POST", "/v1/toolsets", json={"name": "support", "tools": many})
     small = await declared(support, "?format=prompt&budget=100")
     assert estimate_tokens(small) <= 100
-    assert small.splitlines()[-1].startswith("// 0 of 2 tools are shown in full. search_tools finds")
+    *lines, closing = small.splitlines()
+    assert lines[1:] == [f"github.list_{kind}({{ repo }})" for kind in ("issues", "pulls", "forks")]
+    assert closing.startswith("// 0 of 3 tools are shown in full. search_tools finds")
 
 
 async def test_only_some_tools(support: Api) -> None:

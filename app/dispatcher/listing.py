@@ -1,0 +1,88 @@
+"""Lists of tools reach the client library without their schemas, so that one bad schema cannot spoil a list.
+
+The library refuses a whole list when one tool's schema is not what the protocol's version says. The schemas are
+for us to judge, tool by tool: on their way in they are put aside into the tool's `_meta`.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Self
+
+import mcp_types as types
+from mcp.client._transport import ReadStream, TransportStreams
+from mcp.shared.message import SessionMessage
+
+LISTED = "codes.rewind/listed-schemas"
+_FIELDS = ("inputSchema", "outputSchema")
+_ACCEPTED = {"type": "object"}
+
+
+@contextlib.asynccontextmanager
+async def schemas_aside(
+    transport: AbstractAsyncContextManager[TransportStreams],
+) -> AsyncIterator[TransportStreams]:
+    """The transport, whose lists of tools have their schemas put aside."""
+    async with transport as (read, write):
+        yield _Reading(read), write
+
+
+def restored(tool: types.Tool) -> types.Tool:
+    """The tool with the schemas that its server listed, whatever they are."""
+    meta: Any = tool.meta or {}
+    listed = meta.get(LISTED, {})
+    return tool.model_copy(
+        update={"input_schema": listed.get("inputSchema"), "output_schema": listed.get("outputSchema")}
+    )
+
+
+def _put_aside(result: dict[str, Any]) -> None:
+    listed = result.get("tools")
+    for tool in listed if isinstance(listed, list) else ():
+        if not isinstance(tool, dict) or "inputSchema" not in tool:
+            continue
+        meta = tool.get("_meta")
+        aside = {field: tool.pop(field) for field in _FIELDS if field in tool}
+        tool["_meta"] = {**(meta if isinstance(meta, dict) else {}), LISTED: aside}
+        tool["inputSchema"] = _ACCEPTED
+
+
+class _Reading:
+    def __init__(self, read: ReadStream[SessionMessage | Exception]) -> None:
+        self._read = read
+
+    @property
+    def last_context(self) -> Any:
+        """What the library asks of its own streams: the context of whoever sent the last message."""
+        return getattr(self._read, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return _looked_at(await self._read.receive())
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return _looked_at(await self._read.__anext__())
+
+    async def __aenter__(self) -> Self:
+        await self._read.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> bool | None:
+        return await self._read.__aexit__(exc_type, exc_val, exc_tb)
+
+
+def _looked_at(item: SessionMessage | Exception) -> SessionMessage | Exception:
+    if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
+        _put_aside(item.message.result)
+    return item
