@@ -34,6 +34,7 @@ declare
   ending smallint;
   withdrawn bytea[];
   withdrawn_n int[];
+  in_flight int;
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -49,6 +50,11 @@ begin
     firsts[i] := s;
     ending := null;
     withdrawn := '{}'; withdrawn_n := '{}';
+    in_flight := null;
+    if p_calls[i] > 0 and r.calls > calls_in_flight_max() and r.cancel_seq is null then
+      select count(*) into in_flight from pending
+        where namespace_id = ns and run_id = run and kind = 0 and route < 2;
+    end if;
 
     for k in 1 .. p_count[i] loop
       m := m + 1;
@@ -60,16 +66,19 @@ begin
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
               route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
-              c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
+              c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
+              c_idempotent[m], c_gated[m], c_timeout[m],
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
                 when c_claim[m] is not null then at + c_timeout[m] end,
               case when r.cancel_seq is not null then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
+          in_flight := in_flight + 1;
         when 3 then
           delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
           if found then
             withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
+            if r.calls > calls_in_flight_max() then perform offer_next_call(ns, run); end if;
           else
             update pending set stopping = true, due = at + 30000, due_why = 2
               where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];
@@ -139,6 +148,7 @@ begin
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
       and (p_attempt is null or attempt = p_attempt);
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+    if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
   elsif p_guard = 1 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -205,6 +215,10 @@ CREATE FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) RETURNS bigint
     where r.namespace_id = b.namespace_id and r.run_id = b.run_id returning 1)
   select count(*) from freed
 $$;
+
+CREATE FUNCTION public.calls_in_flight_max() RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    AS $$select 1000$$;
 
 CREATE FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text)
     LANGUAGE plpgsql
@@ -505,6 +519,14 @@ CREATE FUNCTION public.now_ms() RETURNS bigint
 $$;
 
 COMMENT ON FUNCTION public.now_ms() IS 'The only source of time of the product.';
+
+CREATE FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+  update pending set route = route - 2 where namespace_id = p_ns and run_id = p_run and kind = 0
+    and n = (select n from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and route >= 2
+      order by n limit 1)
+$$;
 
 CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) RETURNS void
     LANGUAGE plpgsql
@@ -870,7 +892,7 @@ COMMENT ON COLUMN public.pending.due IS 'When the scheduler acts: timers fire; f
 
 COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';
 
-COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher.';
+COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher; 2 and 3 the same, kept back while as many calls of the run as may be are in flight.';
 
 COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may be withdrawn.';
 
@@ -1262,6 +1284,11 @@ GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_api
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.calls_in_flight_max() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_api;
+GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_worker;
+GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
@@ -1316,6 +1343,11 @@ REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_worker;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;

@@ -225,7 +225,8 @@ comment on column pending.kind is '0 tool call, 1 timer, 2 signal wait, 4 deadli
 comment on column pending.name is 'The tool, the signal, or why the timer was started.';
 comment on column pending.due is 'When the scheduler acts: timers fire; for calls see due_why.';
 comment on column pending.due_why is 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';
-comment on column pending.route is 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher.';
+comment on column pending.route is 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher; '
+  '2 and 3 the same, kept back while as many calls of the run as may be are in flight.';
 comment on column pending.attempt is 'Attempts begun; 0: not begun, may be withdrawn.';
 comment on column pending.releases is 'How often the call was given back unstarted; with the attempt it names one lease.';
 comment on column pending.claim_id is 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';

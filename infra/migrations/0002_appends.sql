@@ -14,6 +14,16 @@ begin
     where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+-- What SPEC says a run may have in flight. Calls beyond it are recorded, and offered as others are settled.
+create function calls_in_flight_max() returns int language sql immutable as 'select 1000';
+
+create function offer_next_call(p_ns uuid, p_run uuid) returns void
+language sql as $$
+  update pending set route = route - 2 where namespace_id = p_ns and run_id = p_run and kind = 0
+    and n = (select n from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and route >= 2
+      order by n limit 1)
+$$;
+
 create function append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n int, p_attempt smallint,
   p_signal text, p_type smallint, p_body bytea, p_not_before bigint) returns event_verdict
 language plpgsql as $$
@@ -30,6 +40,7 @@ begin
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
       and (p_attempt is null or attempt = p_attempt);
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+    if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
   elsif p_guard = 1 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -102,6 +113,7 @@ declare
   ending smallint;
   withdrawn bytea[];
   withdrawn_n int[];
+  in_flight int;
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -117,6 +129,11 @@ begin
     firsts[i] := s;
     ending := null;
     withdrawn := '{}'; withdrawn_n := '{}';
+    in_flight := null;
+    if p_calls[i] > 0 and r.calls > calls_in_flight_max() and r.cancel_seq is null then
+      select count(*) into in_flight from pending
+        where namespace_id = ns and run_id = run and kind = 0 and route < 2;
+    end if;
 
     for k in 1 .. p_count[i] loop
       m := m + 1;
@@ -128,16 +145,19 @@ begin
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
               route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
-              c_route[m], c_idempotent[m], c_gated[m], c_timeout[m],
+              c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
+              c_idempotent[m], c_gated[m], c_timeout[m],
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
                 when c_claim[m] is not null then at + c_timeout[m] end,
               case when r.cancel_seq is not null then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
+          in_flight := in_flight + 1;
         when 3 then
           delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
           if found then
             withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
+            if r.calls > calls_in_flight_max() then perform offer_next_call(ns, run); end if;
           else
             update pending set stopping = true, due = at + 30000, due_why = 2
               where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m];

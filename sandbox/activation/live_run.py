@@ -109,6 +109,8 @@ class LiveRun:
         self._within = Budget(Limits(), 0)
         self._cancel_seq: Seq | None = None
         self._first_cleanup_call: int | None = None
+        self._in_flight = 0
+        """Calls whose outcome was not delivered yet."""
 
     @property
     def loaded(self) -> bool:
@@ -166,6 +168,7 @@ class LiveRun:
     async def _load(self) -> None:
         self._stage = self._stage_before = "running"
         self._cancel_seq = self._first_cleanup_call = None
+        self._in_flight = 0
         self.inbox = Inbox(Seq(self.delivered + 1))
         self.facts, entries = await asyncio.gather(
             self._store.load_facts(self.namespace, self.run), self._read_all()
@@ -275,6 +278,7 @@ class LiveRun:
         for event in events:
             if event.type == EntryType.CANCEL_REQUESTED:
                 self._cancel_seq = event.seq
+            self._in_flight -= event.type == EntryType.TOOL_CALL_COMPLETED
         delivery = await self._isolate.deliver(wires, cpu_factor=cpu_factor)
         self._stage_before, self._stage = self._stage, delivery.stage
         return delivery
@@ -292,6 +296,7 @@ class LiveRun:
                 raise ImpossibleEntry(f"a command has the cause {cause!r}, which was not delivered")
             emissions.append(emission_of(emitted, time=times[cause], tools=self._tools, source=self._source))
             draft = emissions[-1].draft
+            self._in_flight += draft.type == EntryType.SCHEDULE_TOOL_CALL
             if draft.type == EntryType.SCHEDULE_TOOL_CALL and draft.cause == self._cancel_seq:
                 self._first_cleanup_call = min(draft.n, self._first_cleanup_call or draft.n)
         return emissions
@@ -332,6 +337,8 @@ class LiveRun:
         """Lease a new call to a claim that waits for one: no commit of its own, no further round trip."""
         if draft.type != EntryType.SCHEDULE_TOOL_CALL or draft.route is not Route.HOST or draft.gated:
             return draft
+        if self._in_flight > self._within.limits.calls_in_flight:
+            return draft  # it may have to be kept back
         claim = self._parked.lease(self._known_facts, draft.name or "")
         if claim is None:
             return draft

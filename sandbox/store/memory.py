@@ -104,6 +104,8 @@ class MemoryStore(MemoryCalls, MemoryWorkers):
     def _settle(self, run: MemoryRun, event: EventAppend, decision: decide.Append) -> None:
         if event.guard in {Guard.CALL, Guard.TIMER}:
             del run.pending[PendingKind(event.guard.value), event.n]
+            if event.guard is Guard.CALL:
+                run.offer_next_call()
         if decision.cancels:
             run.cancel_seq = run.next_seq
             run.pending.pop((PendingKind.DEADLINE, 0), None)
@@ -285,10 +287,13 @@ def _take_effect(run: MemoryRun, draft: CommandDraft, now: TimeMs) -> list[bytes
     match draft.type:
         case EntryType.SCHEDULE_TOOL_CALL:
             run.calls += 1
+            held = run.full and draft.claim_id is None and not run.cancelling
+            row = replace(row, held=held)
             run.pending[call] = _offered(row, draft, now, cleaning_up=run.cancelling)
         case EntryType.TOOL_CALL_CANCELLED if call in run.pending:
             if run.pending[call].attempt == 0:
                 del run.pending[call]
+                run.offer_next_call()
                 return [draft.withdrawn or b""]
             run.pending[call] = _stopped(run.pending[call], now)
         case EntryType.START_TIMER:

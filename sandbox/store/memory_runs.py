@@ -1,11 +1,11 @@
 """Journals in memory: the rows of the store's double, and how they are shown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sandbox.journal import decide
 from sandbox.journal.codec import entry_from_row
-from sandbox.journal.entries import Entry, EntryType
+from sandbox.journal.entries import Entry, EntryType, Limits
 from sandbox.journal.errors import ImpossibleEntry
 from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
 from sandbox.journal.state import Status, fold
@@ -23,6 +23,7 @@ from sandbox.store.interface import (
 )
 
 PENDING_SHOWN = 20
+CALLS_IN_FLIGHT_MAX = Limits().calls_in_flight
 _FIRST = Seq(0)
 
 
@@ -31,6 +32,8 @@ class MemoryRow(PendingRow):
     """A pending thing with what its lease needs, as in the table of the same name."""
 
     route: Route = Route.HOST
+    held: bool = False
+    """Kept back while as many calls of the run as may be are in flight."""
     idempotent: bool = False
     timeout_ms: int | None = None
     why: DueWhy | None = None
@@ -45,7 +48,9 @@ class MemoryRow(PendingRow):
     def offered(self) -> bool:
         """Whether a claim may take it, as far as the row says."""
         return (
-            self.kind is PendingKind.CALL and self.claim_id is None and not self.gated and not self.deferred
+            self.kind is PendingKind.CALL
+            and self.claim_id is None
+            and not (self.gated or self.deferred or self.held)
         )
 
 
@@ -89,6 +94,17 @@ class MemoryRun:
 
     def calls_pending(self) -> list[MemoryRow]:
         return [row for (kind, _), row in sorted(self.pending.items()) if kind is PendingKind.CALL]
+
+    @property
+    def full(self) -> bool:
+        """Whether as many of its calls are in flight as may be."""
+        most = CALLS_IN_FLIGHT_MAX
+        return self.calls > most and sum(not row.held for row in self.calls_pending()) >= most
+
+    def offer_next_call(self) -> None:
+        row = next((row for row in self.calls_pending() if row.held), None)
+        if row is not None:
+            self.pending[row.kind, row.n] = replace(row, held=False)
 
     def add_event(self, type_: EntryType, time: TimeMs, body: bytes, *, delivered: bool = True) -> Seq:
         seq = self.next_seq
