@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.runs.live import LiveJournals
     from app.runs.service import Runs
     from app.scheduler.seals import Sealer
+    from app.scripts.service import Scripts
     from app.signals.service import Signals
     from app.tasks.service import Tasks
     from app.toolsets.service import Toolsets
@@ -30,6 +31,7 @@ class Services:
     tenancy: Tenancy
     secrets: Secrets
     toolsets: "Toolsets"
+    scripts: "Scripts"
     runs: "Runs"
     live: "LiveJournals"
     sealer: "Sealer"

@@ -3,7 +3,7 @@
 ApiError (400 invalid_request)
 ├── InvalidJson 400 · UnsupportedMediaType 415 · TooLarge 413
 ├── RunEnded, RunActive 409
-├── ScriptRefused, ToolsetInvalid, UnknownToolset, UnknownWorkflow 422
+├── ScriptRefused, InputRefused, ToolsetInvalid, UnknownToolset, UnknownWorkflow 422
 ├── QuotaExceeded, HistoryFull 429
 └── those of tenancy/errors.py: Unauthenticated, InsufficientScope, NotFound, …
 """
@@ -57,6 +57,11 @@ class RunActive(ApiError):
 
 class ScriptRefused(ApiError):
     code = "script_refused"
+    status = 422
+
+
+class InputRefused(ApiError):
+    code = "input_refused"
     status = 422
 
 

@@ -31,6 +31,8 @@ from app.runs.live import LiveJournals
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
 from app.scheduler.seals import Sealer
+from app.scripts.endpoints import router as scripts_router
+from app.scripts.repository import ScriptRepository
 from app.scripts.service import Scripts
 from app.secrets.endpoints import router as secrets_router
 from app.signals.repository import SignalRepository
@@ -99,10 +101,11 @@ def build_services(
     )
     values = Values(RecordedBlobs(pool, blobs, store.keys))
     journals = RunRepository(pool, store.keys)
+    scripts = Scripts(store, ScriptRepository(pool), SandboxClient(requests), epoch)
     runs = Runs(
         store=store,
         repository=journals,
-        scripts=Scripts(store, SandboxClient(requests), epoch),
+        scripts=scripts,
         toolsets=toolsets,
         values=values,
         wakeups=wakeups,
@@ -114,6 +117,7 @@ def build_services(
         tenancy=tenancy,
         secrets=secrets_,
         toolsets=toolsets,
+        scripts=scripts,
         runs=runs,
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
@@ -164,6 +168,7 @@ def create_app(services: Services) -> FastAPI:
         runs_router,
         batch_router,
         events_router,
+        scripts_router,
         webhooks_router,
         toolsets_router,
         secrets_router,

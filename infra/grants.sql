@@ -14,6 +14,7 @@ grant select, insert, update on quarantines to rewind_api, rewind_worker;
 grant select, insert, update, delete on workers to rewind_api, rewind_worker;
 grant select, insert, update, delete on sandbox_requests to rewind_api, rewind_worker;
 grant select, insert on scripts, compiled_scripts to rewind_api;
+grant select, insert, update on checked_scripts to rewind_api;
 grant select on scripts to rewind_worker;
 grant select, insert on compiled_scripts to rewind_worker;
 

@@ -723,6 +723,32 @@ COMMENT ON TABLE public.blobs IS 'Written before the object is, so that no objec
 
 COMMENT ON COLUMN public.blobs.touched_at IS 'When the value was last put, or last found to be named by a run.';
 
+CREATE TABLE public.checked_scripts (
+    namespace_id uuid NOT NULL,
+    script text NOT NULL COLLATE pg_catalog."C",
+    toolset_digest text NOT NULL COLLATE pg_catalog."C",
+    epoch smallint NOT NULL,
+    toolset text COLLATE pg_catalog."C",
+    checker text NOT NULL,
+    input_type text,
+    output_type text,
+    input_schema text NOT NULL,
+    warnings text NOT NULL,
+    checked_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.checked_scripts IS 'Scripts without errors only: a refused script is not kept.';
+
+COMMENT ON COLUMN public.checked_scripts.toolset_digest IS 'Empty: checked without tools.';
+
+COMMENT ON COLUMN public.checked_scripts.toolset IS '`name@digest` as it was first checked; the name says nothing about the types.';
+
+COMMENT ON COLUMN public.checked_scripts.checker IS 'Version of the checker: what another one said is checked again.';
+
+COMMENT ON COLUMN public.checked_scripts.input_schema IS 'JSON Schema of main''s input, from its type. JSON text, which may hold U+0000 escaped.';
+
+COMMENT ON COLUMN public.checked_scripts.warnings IS 'Diagnostics, a JSON array.';
+
 CREATE TABLE public.clock (
     one boolean DEFAULT true NOT NULL,
     offset_ms bigint DEFAULT 0 NOT NULL,
@@ -1122,6 +1148,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.blobs
     ADD CONSTRAINT blobs_pkey PRIMARY KEY (namespace_id, sha256);
 
+ALTER TABLE ONLY public.checked_scripts
+    ADD CONSTRAINT checked_scripts_pkey PRIMARY KEY (namespace_id, script, toolset_digest, epoch);
+
 ALTER TABLE ONLY public.clock
     ADD CONSTRAINT clock_pkey PRIMARY KEY (one);
 
@@ -1247,6 +1276,8 @@ CREATE INDEX runs_owner ON public.runs USING btree (owner) WHERE (owner IS NOT N
 CREATE INDEX runs_ready ON public.runs USING btree (namespace_id, run_id) WHERE ready;
 
 CREATE INDEX sandbox_requests_open ON public.sandbox_requests USING btree (created_at) WHERE (answered_at IS NULL);
+
+CREATE INDEX scripts_listed ON public.scripts USING btree (namespace_id, created_at DESC, digest DESC);
 
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
@@ -1400,6 +1431,8 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.checked_scripts TO rewind_api;
 
 GRANT SELECT ON TABLE public.clock TO rewind_api;
 GRANT SELECT ON TABLE public.clock TO rewind_worker;

@@ -12,6 +12,7 @@ from app.deps import Caller, Edge, Services
 from app.durations import duration_ms
 from app.errors import (
     HistoryFull,
+    InputRefused,
     QuotaExceeded,
     RunActive,
     RunEnded,
@@ -62,7 +63,7 @@ Wait = Annotated[str, Query(description="Answer when the run has ended: ms or a 
 @needs(
     Scope.RUNS_WRITE,
     body_bytes_max=VALUE_BODY_BYTES_MAX,
-    refusals=(ScriptRefused, UnknownToolset, UnknownWorkflow, QuotaExceeded),
+    refusals=(ScriptRefused, InputRefused, UnknownToolset, UnknownWorkflow, QuotaExceeded),
     idempotent=True,
 )
 async def start_run(

@@ -91,7 +91,7 @@ class Runs:
         """Start a run, or answer the one that this idempotency key started before.
 
         Errors: UnknownWorkflow, QuotaExceeded, NotFound, ScriptRefused, UnknownToolset, TooLarge,
-        IdempotencyConflict, Unavailable.
+        IdempotencyConflict, InputRefused, Unavailable.
         """
         known = await self._repository.before_start(principal.organization, namespace.id, route, key)
         if known["object_id"] is not None:
@@ -121,12 +121,15 @@ class Runs:
         """Fix everything that the run will depend on: script, toolset version, input, seed, deadline."""
         assert body.script is not None  # _checked
         asked_at = asyncio.get_running_loop().time()
-        script = await self._scripts.ensure(namespace.id, body.script)
         toolset = None
         if body.toolset is not None:
             toolset = await self._toolsets.resolve(principal.organization, body.toolset)
+        report = await self._scripts.check(principal.organization, namespace.id, body.script, toolset)
+        report.require_ok()
+        report.require_input(body.input)
+        script = report.digest
         taken = await self.values.take(namespace.id, body.input, "input")
-        if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was compiled meanwhile
+        if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was checked meanwhile
             now = await self.store.now()
         begins = TimeMs(max(now, int(body.start_at or 0)))
         started = RunStarted(
@@ -209,7 +212,11 @@ class Runs:
             return []
         places = [(record.run, 0) for record in records]
         places += [(record.run, record.end_seq) for record in records if record.end_seq is not None]
-        entries = await self._repository.entries_at(records[0].namespace, places)
+        namespace = records[0].namespace
+        entries = await self._repository.entries_at(namespace, places)
+        checked = list(dict.fromkeys((record.script, record.toolset_digest) for record in records))
+        found = await asyncio.gather(*(self._scripts.warnings(namespace, *pair) for pair in checked))
+        warnings = dict(zip(checked, found, strict=True))
         at_once = asyncio.Semaphore(TEXTS_AT_ONCE)
 
         async def view(record: RunRecord) -> dict[str, Any]:
@@ -219,7 +226,13 @@ class Runs:
             reason = None
             if record.status is RunStatus.QUARANTINED:
                 reason = await self._quarantine_reason(record)
-            return run_view(record, end=end, texts=texts, quarantine_reason=reason)
+            return run_view(
+                record,
+                end=end,
+                texts=texts,
+                warnings=warnings[record.script, record.toolset_digest],
+                quarantine_reason=reason,
+            )
 
         return await asyncio.gather(*(view(record) for record in records))
 

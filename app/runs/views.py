@@ -6,7 +6,7 @@ from typing import Any
 from app.responses import iso, spliced
 from sandbox.journal.codec import decode_body, value_in, wire_json
 from sandbox.journal.entries import CancelRun, EntryType, FailRun, RunAborted, Value
-from sandbox.journal.ids import TimeMs
+from sandbox.journal.ids import Json, TimeMs
 from sandbox.store.interface import PendingKind, PendingRow, RunRecord, RunStatus, StoredEntry
 
 OUTPUT_BYTES_MAX = 262_144
@@ -36,7 +36,12 @@ def output_of(end: StoredEntry | None) -> Value | None:
 
 
 def run_view(
-    record: RunRecord, *, end: StoredEntry | None, texts: RunTexts, quarantine_reason: str | None = None
+    record: RunRecord,
+    *,
+    end: StoredEntry | None,
+    texts: RunTexts,
+    warnings: list[dict[str, Json]],
+    quarantine_reason: str | None = None,
 ) -> dict[str, Any]:
     """Return the Run object, ready for orjson."""
     output = output_of(end)
@@ -66,7 +71,7 @@ def run_view(
         "forks": [],
         "children": [],
         "epoch": record.epoch,
-        "warnings": [],
+        "warnings": warnings,
         "created_by": {"kind": record.created_by[0], "id": record.created_by[1]},
         "started_at": iso(record.started_at),
         "ended_at": iso(record.ended_at),

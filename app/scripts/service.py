@@ -1,64 +1,196 @@
-"""Scripts of a namespace: by source or by digest, accepted once the sandbox has stripped them."""
+"""Scripts of a namespace: by source or by digest, accepted once the sandbox has stripped and checked them."""
 
 import hashlib
 import re
+from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from app.errors import ScriptRefused, TooLarge, invalid
-from sandbox.compiler.client import SandboxClient
+from app.errors import InputRefused, ScriptRefused, TooLarge, invalid
+from app.responses import iso
+from app.scripts.input import input_errors
+from app.scripts.repository import Check, ScriptRepository
+from app.toolsets.service import ToolsetRef
+from sandbox.compiler.client import Checked, SandboxClient
 from sandbox.journal.errors import FieldError
-from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId
+from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId, TimeMs
 from tenancy.errors import NotFound
 
 SCRIPT_BYTES_MAX = 256 * 1024
-CACHE_MAX = 20_000
+KNOWN_MAX = 5_000
+"""Pairs of script and toolset that a process remembers, refused ones too: a type bomb is tried once."""
+CHECKER = "1/7.0.2"
+"""Version of what is kept of a check: of our reading of types and diagnostics, and of TypeScript."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+Diagnostics = list[dict[str, Json]]
 
 
 class ScriptStore(Protocol):
     async def put_script(self, namespace: NamespaceId, digest: Digest, source: str) -> None: ...
     async def get_script(self, namespace: NamespaceId, digest: Digest) -> str | None: ...
-    async def get_compiled(
-        self, namespace: NamespaceId, digest: Digest, epoch: Epoch
-    ) -> dict[str, Any] | None: ...
     async def put_compiled(
         self, namespace: NamespaceId, digest: Digest, epoch: Epoch, compiled: dict[str, Any]
     ) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptReport:
+    """A script that was checked. `diagnostics` of a script without errors are warnings."""
+
+    digest: Digest
+    ok: bool
+    diagnostics: Diagnostics
+    input_type: str | None
+    output_type: str | None
+    input_schema: Json
+
+    def require_ok(self) -> None:
+        """ScriptRefused unless it can run."""
+        if not self.ok:
+            raise _refused(self.diagnostics)
+
+    def require_input(self, value: Json) -> None:
+        """InputRefused, with the paths, when main does not take this."""
+        errors = input_errors(self.input_schema, value)
+        if errors:
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            first = errors[0]
+            raise InputRefused(
+                f"main does not take this input: {first.path}: {first.message}{more}",
+                errors=errors,
+                extra={"input_type": self.input_type},
+            )
+
+
 class Scripts:
-    def __init__(self, store: ScriptStore, sandbox: SandboxClient, epoch: Epoch) -> None:
+    def __init__(
+        self, store: ScriptStore, repository: ScriptRepository, sandbox: SandboxClient, epoch: Epoch
+    ) -> None:
         self._store = store
+        self._repository = repository
         self._sandbox = sandbox
         self._epoch = epoch
-        self._ready: set[tuple[NamespaceId, Digest]] = set()
+        self._known: OrderedDict[tuple[NamespaceId, Digest, str], ScriptReport] = OrderedDict()
 
-    async def ensure(self, namespace: NamespaceId, script: str) -> Digest:
-        """Return the digest of a script that can run: `script` is its source or its digest.
+    async def check(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        script: str,
+        toolset: ToolsetRef | None,
+    ) -> ScriptReport:
+        """Say whether a script can run with these tools; `script` is its source or its digest.
 
-        Errors: TooLarge, NotFound for an unknown digest, ScriptRefused with diagnostics, Unavailable.
+        One without errors is kept: its digest is known from then on.
+        Errors: TooLarge, NotFound for an unknown digest, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
         digest = Digest(script) if source is None else _digest_of(script)
-        if (namespace, digest) in self._ready:
-            return digest
-        if await self._store.get_compiled(namespace, digest, self._epoch) is None:
-            if source is None:
-                source = await self._store.get_script(namespace, digest)
-            if source is None:
-                raise NotFound(f"There is no script {digest} in this namespace: send its source once.")
-            await self._compile(namespace, digest, source)
-        if len(self._ready) >= CACHE_MAX:
-            self._ready.clear()
-        self._ready.add((namespace, digest))
-        return digest
+        key = (namespace, digest, "" if toolset is None else toolset.digest)
+        report = self._known.get(key)
+        if report is None:
+            report = await self._find(*key) or await self._ask(organization, *key[:2], source, toolset)
+        self._remember(key, report)
+        return report
 
-    async def _compile(self, namespace: NamespaceId, digest: Digest, source: str) -> None:
-        stripped = await self._sandbox.strip(namespace, source, self._epoch)
-        if stripped.compiled is None:
-            raise _refused(stripped.diagnostics)
+    def _remember(self, key: tuple[NamespaceId, Digest, str], report: ScriptReport) -> None:
+        self._known[key] = report
+        self._known.move_to_end(key)
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+
+    async def _find(self, namespace: NamespaceId, digest: Digest, toolset: str) -> ScriptReport | None:
+        known = await self._repository.find_check(namespace, digest, toolset, self._epoch, CHECKER)
+        if known is None:
+            return None
+        return ScriptReport(
+            digest, True, known.warnings, known.input_type, known.output_type, known.input_schema
+        )
+
+    async def _ask(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        digest: Digest,
+        source: str | None,
+        toolset: ToolsetRef | None,
+    ) -> ScriptReport:
+        if source is None:
+            source = await self._store.get_script(namespace, digest)
+        if source is None:
+            raise NotFound(f"There is no script {digest} in this namespace: send its source once.")
+        checked = await self._sandbox.check(
+            namespace,
+            source,
+            self._epoch,
+            organization=organization,
+            toolset=None if toolset is None else (toolset.name, toolset.digest),
+        )
+        if checked.compiled is not None:
+            await self._keep(namespace, digest, source, toolset, checked)
+        return ScriptReport(
+            digest,
+            checked.compiled is not None,
+            [_shown(found) for found in checked.diagnostics],
+            checked.input_type,
+            checked.output_type,
+            checked.input_schema,
+        )
+
+    async def _keep(
+        self,
+        namespace: NamespaceId,
+        digest: Digest,
+        source: str,
+        toolset: ToolsetRef | None,
+        checked: Checked,
+    ) -> None:
+        assert checked.compiled is not None
         await self._store.put_script(namespace, digest, source)
-        await self._store.put_compiled(namespace, digest, self._epoch, stripped.compiled)
+        await self._store.put_compiled(namespace, digest, self._epoch, checked.compiled)
+        await self._repository.put_check(
+            namespace,
+            digest,
+            (None, "") if toolset is None else (toolset.text, toolset.digest),
+            self._epoch,
+            CHECKER,
+            Check(
+                checked.input_type,
+                checked.output_type,
+                checked.input_schema,
+                [_shown(found) for found in checked.diagnostics],
+            ),
+        )
+
+    async def warnings(self, namespace: NamespaceId, digest: Digest, toolset: str | None) -> Diagnostics:
+        """What the checker warned of; empty for a run whose check is not kept."""
+        key = (namespace, digest, toolset or "")
+        known = self._known.get(key) or await self._find(*key)
+        if known is None or not known.ok:
+            return []
+        self._remember(key, known)
+        return known.diagnostics
+
+    async def get(self, namespace: NamespaceId, digest: str) -> dict[str, Any]:
+        row = await self._repository.find(namespace, digest) if DIGEST.fullmatch(digest) else None
+        if row is None:
+            raise NotFound(f"There is no script {digest[:80]!r} in this namespace.")
+        return {**script_view(row), "source": row["source"]}
+
+    async def page(
+        self, namespace: NamespaceId, *, before: tuple[TimeMs, str] | None, limit: int
+    ) -> list[Any]:
+        return await self._repository.page(namespace, before=before, limit=limit)
+
+
+def script_view(row: Any) -> dict[str, Any]:
+    return {
+        "digest": row["digest"],
+        "toolset": row["toolset"],
+        "input_type": row["input_type"],
+        "output_type": row["output_type"],
+        "created_at": iso(row["created_at"]),
+    }
 
 
 def _digest_of(source: str) -> Digest:
@@ -71,20 +203,20 @@ def _digest_of(source: str) -> Digest:
     return Digest(f"sha256:{hashlib.sha256(data).hexdigest()}")
 
 
-def _refused(diagnostics: list[dict[str, Json]]) -> ScriptRefused:
+def _shown(found: dict[str, Json]) -> dict[str, Json]:
+    return {name: value for name, value in found.items() if name != "hint" or value is not None}
+
+
+def _refused(diagnostics: Diagnostics) -> ScriptRefused:
+    wrong = [found for found in diagnostics if found.get("severity") == "error"]
     errors = [
         FieldError("script", str(found.get("code", "refused")), str(found.get("message", "")))
-        for found in diagnostics
+        for found in wrong
     ]
-    first = diagnostics[0] if diagnostics else {}
+    first = wrong[0] if wrong else {}
     where = f" (line {first['line']}, column {first['column']})" if first.get("line") is not None else ""
     return ScriptRefused(
         f"The script was refused: {first.get('message', 'it cannot be run')}{where}",
         errors=errors,
-        extra={
-            "diagnostics": [
-                {name: value for name, value in found.items() if name != "hint" or value is not None}
-                for found in diagnostics
-            ]
-        },
+        extra={"diagnostics": [*diagnostics]},
     )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from sandbox.journal.ids import Epoch, Json, NamespaceId
+from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId
 
 CHECK_TIMEOUT_MS = 30_000
 """To strip or check a script."""
@@ -34,6 +34,18 @@ class Stripped:
     diagnostics: list[dict[str, Json]]
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a worker says of a script and a toolset. `compiled` is None exactly when a diagnostic is an error."""
+
+    compiled: dict[str, Any] | None
+    diagnostics: list[dict[str, Json]]
+    input_type: str | None
+    output_type: str | None
+    input_schema: Json
+    """True when any input is accepted."""
+
+
 class SandboxClient:
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
@@ -52,3 +64,22 @@ class SandboxClient:
             )
         )
         return Stripped(answer["compiled"], answer["diagnostics"])
+
+    async def check(
+        self,
+        namespace: NamespaceId,
+        source: str,
+        epoch: Epoch,
+        *,
+        organization: OrganizationId,
+        toolset: tuple[str, Digest] | None,
+    ) -> Checked:
+        """Strip a script and check its types against a pinned toolset, or none.
+
+        Errors: Unavailable.
+        """
+        question = {"source": source, "epoch": epoch, "organization": organization, "toolset": toolset}
+        answer = await self._requests.ask(
+            namespace, "check", orjson.dumps(question), timeout_ms=CHECK_TIMEOUT_MS
+        )
+        return Checked(**orjson.loads(answer))

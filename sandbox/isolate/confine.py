@@ -9,6 +9,7 @@ import errno
 import os
 import resource
 import signal
+import struct
 import sys
 from collections.abc import Callable
 
@@ -26,7 +27,9 @@ _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x10000000, 0x40000000, 0x0800000
 _CLONE_NEWCGROUP, _CLONE_NEWNS, _CLONE_NEWUTS = 0x02000000, 0x00020000, 0x04000000
 _CAPABILITY_VERSION_3 = 0x20080522
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-_LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF = 444, 446
+_LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_PATH_BENEATH = 1
+_FILE_EXECUTE, _FILE_READ = 0b001, 0b100
 _LANDLOCK_VERSION_FLAG = 1
 _FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 """How many file rights each version of landlock knows; later versions know what 5 knows."""
@@ -40,9 +43,10 @@ class UnavailableError(Exception):
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def confine(*, uid: int | None, parent: int) -> dict[str, str]:
+def confine(*, uid: int | None, parent: int, program: int | None = None) -> dict[str, str]:
     """Apply every layer that the host allows. uid: the child's own, given when the parent is root.
 
+    program: descriptor of the one file that this process may still execute, to become it; None: it executes none.
     Shapes: layer name -> "on", or the reason why it is off.
     """
     steps: dict[str, Callable[[], None]] = {
@@ -50,8 +54,8 @@ def confine(*, uid: int | None, parent: int) -> dict[str, str]:
         "namespaces": _namespaces,
         "limits": _limits,
         "parent": lambda: _die_with(parent),
-        "landlock": _landlock,
-        "seccomp": install_filter,
+        "landlock": lambda: _landlock(program),
+        "seccomp": lambda: install_filter(may_execute=program is not None),
     }
     result: dict[str, str] = {}
     if sys.platform != "linux":
@@ -118,8 +122,8 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _landlock() -> None:
-    """An empty ruleset: no file can be opened any more; no TCP, abstract socket or signal either where known."""
+def _landlock(program: int | None) -> None:
+    """No file but the program can be opened any more; no TCP, abstract socket or signal either where known."""
     abi = _libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
     if abi < 1:
         code = ctypes.get_errno()
@@ -133,6 +137,12 @@ def _landlock() -> None:
         "landlock_create_ruleset",
     )
     try:
+        if program is not None:
+            rule = struct.pack("=Qi", _FILE_EXECUTE | _FILE_READ, program)
+            _check(
+                _libc.syscall(_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_PATH_BENEATH, rule, 0),
+                "landlock_add_rule",
+            )
         _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl(NO_NEW_PRIVS)")
         _check(_libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
     finally:

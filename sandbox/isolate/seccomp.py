@@ -9,6 +9,7 @@ import errno
 import os
 import platform
 import struct
+from collections.abc import Mapping
 
 _LOAD, _JUMP_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
@@ -67,6 +68,30 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "pkey_mprotect": (329, 288),
     "rseq": (334, 293),
 }
+# What a Go program needs besides, and the call by which the process becomes it. Which files it may execute is
+# landlock's matter; a namespace without network and a user of its own hold where the host lacks landlock.
+_EXECUTING: dict[str, tuple[int | None, int | None]] = {
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "arch_prctl": (158, None),
+    "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21),
+    "epoll_pwait": (281, 22),
+    "eventfd2": (290, 19),
+    "pipe2": (293, 59),
+    "fcntl": (72, 25),
+    "dup2": (33, None),
+    "dup3": (292, 24),
+    "prlimit64": (302, 261),
+    "mincore": (27, 232),
+    "uname": (63, 160),
+    "readlinkat": (267, 78),
+    "getcwd": (79, 17),
+    "timer_create": (222, 107),
+    "timer_settime": (223, 110),
+    "timer_delete": (226, 111),
+    "getppid": (110, 173),
+}
 _CLONE, _CLONE3, _PRCTL, _TGKILL = (56, 220), (435, 435), (157, 167), (234, 131)
 _AUDIT = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
@@ -75,12 +100,13 @@ class SeccompUnavailableError(Exception):
     """The host cannot filter system calls; the message says why."""
 
 
-def install_filter() -> None:
+def install_filter(*, may_execute: bool = False) -> None:
     """For this thread and all that it starts. Errors: SeccompUnavailableError."""
     machine = platform.machine()
     if machine not in _AUDIT:
         raise SeccompUnavailableError(f"no system-call list for {machine}")
-    program = _program(*_AUDIT[machine], pid=os.getpid())
+    calls = {**_CALLS, **_EXECUTING} if may_execute else _CALLS
+    program = _program(*_AUDIT[machine], calls=calls, pid=os.getpid())
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0:
         raise SeccompUnavailableError(f"prctl(NO_NEW_PRIVS): {os.strerror(ctypes.get_errno())}")
@@ -90,7 +116,9 @@ def install_filter() -> None:
         raise SeccompUnavailableError(f"prctl(SECCOMP): {os.strerror(ctypes.get_errno())}")
 
 
-def _program(audit: int, column: int, *, pid: int) -> bytes:
+def _program(
+    audit: int, column: int, *, calls: Mapping[str, tuple[int | None, int | None]], pid: int
+) -> bytes:
     """Jumps are relative and at most 255, so every rule ends in its own return."""
     lines = [
         _line(_LOAD, 0, 0, _ARCHITECTURE),
@@ -98,7 +126,7 @@ def _program(audit: int, column: int, *, pid: int) -> bytes:
         _line(_RETURN, 0, 0, _KILL),
         _line(_LOAD, 0, 0, _NUMBER),
     ]
-    for numbers in _CALLS.values():
+    for numbers in calls.values():
         number = numbers[column]
         if number is not None:
             lines += [_line(_JUMP_EQUAL, 0, 1, number), _line(_RETURN, 0, 0, _ALLOW)]

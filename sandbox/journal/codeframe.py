@@ -7,15 +7,15 @@ _WIDTH_MAX = 160
 _LINE_END = re.compile("\r\n|[\n\r\u2028\u2029]")
 
 
-def code_frame(source: str, line: int, column: int) -> str:
-    """Show a position of a source: two lines of context around it, a caret under it.
+def code_frame(source: str, line: int, column: int, *, context: int = _CONTEXT_LINES) -> str:
+    """Show a position of a source: lines of context around it, a caret under it.
 
     Shapes: line and column are 1-based, columns count UTF-16 units; empty when there is no such line.
     """
     lines = _LINE_END.split(source)
     if not 1 <= line <= len(lines):
         return ""
-    first, last = max(1, line - _CONTEXT_LINES), min(len(lines), line + _CONTEXT_LINES)
+    first, last = max(1, line - context), min(len(lines), line + context)
     width = len(str(last))
     shown = []
     for number in range(first, last + 1):

@@ -7,14 +7,16 @@ from sandbox.journal.errors import RewindFault
 from sandbox.journal.ids import WorkerId
 from sandbox.store.postgres.requests import RequestDesk, SandboxRequest
 from sandbox.worker.answers.bench import Bench, Kind
+from sandbox.worker.answers.check import check
 from sandbox.worker.answers.strip import strip
 
 logger = logging.getLogger(__name__)
 
 KINDS: dict[str, Kind] = {
+    "check": Kind(check),
     "strip": Kind(strip),
 }
-ANSWERING_MAX = 4
+ANSWERING_MAX = 12
 """Questions that only read scripts, at once."""
 
 

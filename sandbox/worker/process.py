@@ -8,6 +8,8 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from sandbox.compiler.check import Checker
+from sandbox.compiler.toolset import ToolsetCache
 from sandbox.config import DataPlaneSettings
 from sandbox.epochs.registry import served_epochs
 from sandbox.isolate.pool import ChildPool
@@ -40,16 +42,18 @@ async def run(settings: DataPlaneSettings) -> None:
     epochs = served_epochs()
     data_key = DataKey.from_file(settings.data_key_file, make=settings.make_data_key)
     hints = HintBus(settings.hints_dir, "worker")
-    async with ChildPool(
-        children=settings.worker_children, epochs=epochs, require_confinement=settings.require_confinement
-    ) as children:
+    confined = settings.require_confinement
+    async with (
+        ChildPool(children=settings.worker_children, epochs=epochs, require_confinement=confined) as children,
+        Checker(require_confinement=confined) as checker,
+    ):
         store = await _until_reachable(
             lambda: PostgresOwner.open(settings.database_url, data_key=data_key, role=settings.database_role),
             stop,
         )
         if store is None:
             return
-        worker = Worker(settings, store, BlobStore(settings.s3), children, hints)
+        worker = Worker(settings, store, BlobStore(settings.s3), children, checker, hints)
         hints.start()
         try:
             await worker.serve(stop)
@@ -79,6 +83,7 @@ class Worker:
         store: PostgresOwner,
         blobs: BlobStore,
         children: ChildPool,
+        checker: Checker,
         hints: HintBus,
     ) -> None:
         self._store = store
@@ -87,7 +92,7 @@ class Worker:
         recorded = RecordedBlobs(store.pool, blobs, store.keys)
         self._runs = WarmRuns(store, recorded, children, hints, warm_max=settings.warm_runs)
         self._desk = RequestDesk(store.pool, hints, store.keys)
-        bench = Bench(children, store, recorded)
+        bench = Bench(children, checker, ToolsetCache(), store, recorded)
         self._answering = Answering(self._desk, bench, children=settings.worker_children)
         self._ownership = Ownership(store, self._runs, hints, self._epochs)
         self._stop = asyncio.Event()

@@ -22,6 +22,9 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/runs/{run}/values/{sha256}", None, 404),
     ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
     ("POST", "/v1/runs/{run}/cancel", {}, 404),
+    ("POST", "/v1/scripts/check", {"script": DIGEST}, 404),
+    ("GET", "/v1/scripts", None, 404),
+    ("GET", "/v1/scripts/{digest}", None, 404),
     ("POST", "/v1/toolsets", {"name": "support", "tools": []}, 201),
     ("GET", "/v1/toolsets", None, 200),
     ("GET", "/v1/toolsets/{name}", None, 404),
@@ -64,10 +67,13 @@ every_call = pytest.mark.parametrize(("method", "path", "body", "stranger"), CAL
 class World:
     """Objects of one organization, in the namespace `acme`."""
 
-    def __init__(self, api: Api, run: str, task: str, token: str, webhook: str, delivery: str) -> None:
+    def __init__(
+        self, api: Api, run: dict[str, Any], task: str, token: str, webhook: str, delivery: str
+    ) -> None:
         self.api = api
         self._places = {
-            "{run}": run,
+            "{run}": run["id"],
+            "{digest}": run["script"],
             "{token}": token,
             "{name}": "support",
             "{webhook}": webhook,
@@ -104,7 +110,7 @@ async def world(api: Api) -> World:
     await api.call("POST", f"/v1/webhooks/{hook}/ping")
     await api.services.hooks.projector.project_recorded()
     delivery = (await api.call("GET", f"/v1/webhooks/{hook}/deliveries")).json()["data"][0]["id"]
-    return World(api, run["id"], task, token, hook, delivery)
+    return World(api, run, task, token, hook, delivery)
 
 
 async def test_the_table_has_every_endpoint(api: Api) -> None:
@@ -169,7 +175,7 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
     else:
         assert answer.status_code == 404
         without = await world.call(method, path, body, secret=secret, query="")
-        if "{run}" in path:
+        if "{run}" in path or "{digest}" in path:
             assert without.status_code == 404
         elif method == "GET":
             assert without.json() == {"data": [], "next": None}

@@ -271,6 +271,20 @@ class PostgresOwner(PostgresEdge):
             cpu_us=row["cpu_us"],
         )
 
+    async def load_definition(
+        self, organization: OrganizationId, toolset: str, digest: Digest
+    ) -> dict[str, Any] | None:
+        """A pinned toolset; None when there is no such version."""
+        async with acquired(self.pool) as connection:
+            text = await connection.fetchval(
+                "select definition from toolset_versions where organization_id = $1 and name = $2 and digest = $3",
+                organization,
+                toolset,
+                digest,
+            )
+        definition: dict[str, Any] | None = json_of(text)
+        return definition
+
     async def unbegun_calls(
         self, namespace: NamespaceId, run: RunId, *, below: int | None, deferred: bool
     ) -> list[tuple[int, int]]:

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sandbox.activation.ports import Blobs
+from sandbox.compiler.check import Checker
+from sandbox.compiler.toolset import ToolsetCache
 from sandbox.isolate.pool import ChildPool
 from sandbox.store.postgres.owner import PostgresOwner
 from sandbox.store.postgres.requests import SandboxRequest
@@ -14,6 +16,8 @@ class Bench:
     """`store` reads the journals and scripts of any run; an answer appends nothing."""
 
     children: ChildPool
+    checker: Checker
+    toolsets: ToolsetCache
     store: PostgresOwner
     blobs: Blobs
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest_asyncio
 
+from sandbox.compiler.check import Checker
 from sandbox.config import DataPlaneSettings, S3Location
 from sandbox.isolate.api import IsolateHandle, RunSetup
 from sandbox.isolate.compiled import Compiled
@@ -59,6 +60,7 @@ class CountingPool:
 class Bench:
     edge: PostgresEdge
     pool: CountingPool
+    checker: Checker
     hints: Path
     url: str
     organization: OrganizationId
@@ -182,7 +184,7 @@ class Bench:
 
         async def serve() -> None:
             try:
-                await Worker(settings, owner, blobs, self.pool, hints).serve(self.stop)  # type: ignore[arg-type]
+                await Worker(settings, owner, blobs, self.pool, self.checker, hints).serve(self.stop)  # type: ignore[arg-type]
             finally:
                 hints.close()
                 blobs.close()
@@ -205,8 +207,8 @@ async def bench(database_url: str, tmp_path: Path) -> AsyncIterator[Bench]:
             namespace,
             organization,
         )
-    async with ChildPool(children=1) as pool:
-        made = Bench(edge, CountingPool(pool), tmp_path, database_url, organization, namespace)
+    async with ChildPool(children=1) as pool, Checker(children=1) as checker:
+        made = Bench(edge, CountingPool(pool), checker, tmp_path, database_url, organization, namespace)
         yield made
         made.stop.set()
         await asyncio.gather(*made.tasks)

@@ -24,9 +24,9 @@ interface Console {
 declare var console: Console;
 
 /** Durable: fires however long it takes, whatever restarts meanwhile. */
-declare function setTimeout<A extends unknown[]>(callback: (...values: A) => unknown, delay?: number, ...values: A): number;
+declare function setTimeout(callback: (...values: any[]) => unknown, delay?: number, ...values: any[]): number;
 declare function clearTimeout(handle: number | undefined | null): void;
-declare function setInterval<A extends unknown[]>(callback: (...values: A) => unknown, delay?: number, ...values: A): number;
+declare function setInterval(callback: (...values: any[]) => unknown, delay?: number, ...values: any[]): number;
 declare function clearInterval(handle: number | undefined | null): void;
 declare function queueMicrotask(callback: () => void): void;
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;

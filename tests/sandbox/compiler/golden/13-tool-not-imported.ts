@@ -1,0 +1,3 @@
+export default async function main(input: { repo: string }) {
+  return await github.list_issues({ repo: input.repo });
+}

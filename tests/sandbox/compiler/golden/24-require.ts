@@ -1,0 +1,5 @@
+const fs = require("fs");
+
+export default async function main() {
+  return fs.readFileSync("/etc/hosts", "utf8");
+}

@@ -1,0 +1,3 @@
+export default async function main(input: { text: string }) {
+  return Buffer.from(input.text).toString("base64");
+}

@@ -1,0 +1,8 @@
+enum Priority {
+  Low = "low",
+  High = "high",
+}
+
+export default async function main(input: { priority: Priority }) {
+  return input.priority === Priority.High;
+}
