@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.compiler.declarations import WORKFLOWS, TypedTool, declarations, typed_tools
+from sandbox.compiler.declarations import WORKFLOWS, declarations
 from sandbox.compiler.ts_text import line
+from sandbox.compiler.typed_tools import TypedTool, typed_tools
 
 SHAPE_CHARS_MAX = 360
 """Of one type, where a diagnostic shows what a tool takes or gives."""
