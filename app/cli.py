@@ -19,8 +19,10 @@ from app import dev
 from app.config import Settings, port
 from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
 from infra.processes import AlreadyRunning, InfraError
-from sandbox.config import DataPlaneSettings, SettingsError, data_dir
+from sandbox.config import DataPlaneSettings, SettingsError, data_dir, data_key_file
 from sandbox.journal.errors import ApiError, Unavailable
+from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.sealing import DataKey
 
 OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -51,6 +53,13 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     create.add_argument("name")
     _with_json(create)
+    rotate = _verb(
+        admin,
+        "rotate-data-key",
+        _rotate_data_key,
+        "Wrap the namespaces' keys with the first key of the file.",
+    )
+    _with_json(rotate)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -204,6 +213,28 @@ def _organizations_create(arguments: argparse.Namespace) -> int:
     else:
         print(f"organization {organization}\nAPI key      {api_key}   (shown only now)")
     return OK
+
+
+def _rotate_data_key(arguments: argparse.Namespace) -> int:
+    environ = dev.with_dev_services(os.environ, data_dir())
+    key = DataKey.from_file(data_key_file(environ))
+    with dev.database_of(data_dir(), os.environ) as url:
+        count = asyncio.run(_rotate(url, key))
+    if arguments.json:
+        print(json.dumps({"rewrapped": count}))
+    else:
+        print(
+            f"{count} keys of namespaces were wrapped anew; former lines of the file are not needed any more"
+        )
+    return OK
+
+
+async def _rotate(url: str, key: DataKey) -> int:
+    store = await PostgresEdge.open(url, data_key=key, size=1)
+    try:
+        return await store.keys.rotate()
+    finally:
+        await store.close()
 
 
 if __name__ == "__main__":

@@ -1093,8 +1093,11 @@ CREATE TABLE public.toolsets (
     id uuid NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
     digest text NOT NULL COLLATE pg_catalog."C",
-    updated_at bigint NOT NULL
+    updated_at bigint NOT NULL,
+    disabled jsonb DEFAULT '{}'::jsonb NOT NULL
 );
+
+COMMENT ON COLUMN public.toolsets.disabled IS 'Tools of the latest version that cannot be called, each with the reason: what the last refresh found.';
 
 CREATE TABLE public.value_refs (
     namespace_id uuid NOT NULL,

@@ -9,7 +9,7 @@ The digest is that of the canonical JSON, with the servers' addresses and refere
 servers; the toolset's name is not in it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -78,8 +78,16 @@ UNDECIDABLE = (
 )
 
 
-def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: list[str]) -> Pinned:
+def pin(
+    body: ToolsetBody,
+    listed: "Sequence[Sequence[types.Tool]]",
+    warnings: list[str],
+    *,
+    all_named: bool = True,
+) -> Pinned:
     """Fix a checked toolset; `listed` is what each of its servers lists.
+
+    `all_named`: what `approval` and `results` name must be there.
 
     Errors: ToolsetInvalid.
     """
@@ -92,7 +100,7 @@ def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: l
     theirs = [f"{server.name}.{tool.name}" for server, tool in offered]
     names = script_names(originals + theirs)
     own, theirs_named = names[: len(originals)], names[len(originals) :]
-    _check_offered(body, list(zip(offered, theirs_named, strict=True)), set(own))
+    _check_offered(body, list(zip(offered, theirs_named, strict=True)), set(own), all_named=all_named)
     tools = [_pinned(tool, name) for tool, name in zip(body.tools, own, strict=True)]
     tools += [
         pinned_tool(server, tool, name, warnings)
@@ -107,9 +115,54 @@ def pin(body: ToolsetBody, listed: "Sequence[Sequence[types.Tool]]", warnings: l
             "mcp": {server.name: spec_of(server).to_json() for server in body.mcp},
             "fallback": body.secrets != "namespace",
         }
+    return Pinned(definition, servers, _digest(definition, servers), warnings)
+
+
+def merged(before: Definition, after: Pinned, names: Collection[str]) -> Pinned:
+    """`before`, with those of its tools that `names` says as they are in `after`.
+
+    Errors: ToolsetInvalid.
+    """
+    new = {tool["name"]: tool for tool in after.definition["tools"]}
+    old = {tool["name"]: tool for tool in before["tools"]}
+    tools = [new.get(name) if name in names else tool for name, tool in old.items()]
+    tools += [tool for name, tool in new.items() if name not in old and name in names]
+    definition: Definition = {"tools": [tool for tool in tools if tool is not None]}
+    return Pinned(definition, after.servers, _digest(definition, after.servers), after.warnings)
+
+
+def changes_between(before: Definition, after: Definition) -> list[Definition]:
+    """Return what a newer look at the servers found: `{tool, server, change, fields, before, after}`, by name."""
+    old = {tool["name"]: tool for tool in before["tools"]}
+    new = {tool["name"]: tool for tool in after["tools"]}
+    changes = []
+    for name in sorted(old.keys() | new.keys()):
+        was, now = old.get(name), new.get(name)
+        if was == now:
+            continue
+        one = now or was or {}
+        fields = sorted(
+            field
+            for field in {*(was or {}), *(now or {})}
+            if was is not None and now is not None and was.get(field) != now.get(field)
+        )
+        changes.append(
+            {
+                "tool": name,
+                "server": one.get("server"),
+                "change": "added" if was is None else "removed" if now is None else "changed",
+                "fields": fields,
+                "before": None if was is None else tool_view(was),
+                "after": None if now is None else tool_view(now),
+            }
+        )
+    return changes
+
+
+def _digest(definition: Definition, servers: Definition) -> Digest:
     text = _definition_text(definition)
-    digest = sha256_hex(text if not servers else canonical_text({**definition, **servers}, depth_max=256))
-    return Pinned(definition, servers, Digest(f"sha256:{digest}"), warnings)
+    whole = text if not servers else canonical_text({**definition, **servers}, depth_max=256)
+    return Digest(f"sha256:{sha256_hex(whole)}")
 
 
 def _definition_text(definition: Definition) -> bytes:
@@ -141,7 +194,11 @@ def _check_servers(body: ToolsetBody, errors: list[FieldError]) -> None:
 
 
 def _check_offered(
-    body: ToolsetBody, offered: "Sequence[tuple[tuple[McpBody, types.Tool], str]]", own: set[str]
+    body: ToolsetBody,
+    offered: "Sequence[tuple[tuple[McpBody, types.Tool], str]]",
+    own: set[str],
+    *,
+    all_named: bool,
 ) -> None:
     errors: list[FieldError] = []
     for index, server in enumerate(body.mcp):
@@ -153,7 +210,8 @@ def _check_offered(
             if name in own:
                 message = f"The server's tool {original!r} is also declared here as the host tool `{name}`."
                 errors.append(FieldError(f"mcp[{index}].name", "duplicate_name", message))
-        check_named(server, named, f"mcp[{index}]", errors)
+        if all_named:
+            check_named(server, named, f"mcp[{index}]", errors)
     refuse(errors)
 
 
@@ -233,8 +291,8 @@ def _pinned(tool: ToolBody, name: str) -> Definition:
 # -- Reading a pinned definition
 
 
-def tool_view(tool: Definition) -> Definition:
-    """What callers see of a tool."""
+def tool_view(tool: Definition, disabled: str | None = None) -> Definition:
+    """What callers see of a tool. `disabled`: why it cannot be called."""
     shown = {
         "name": tool["name"],
         "original": tool["original"],
@@ -247,6 +305,8 @@ def tool_view(tool: Definition) -> Definition:
     for field in ("output_schema", "disabled"):
         if field in tool:
             shown[field] = tool[field]
+    if disabled is not None:
+        shown.setdefault("disabled", disabled)
     return shown
 
 

@@ -14,7 +14,7 @@ from app.responses import json_response
 from app.routing import needs, strict_router
 from app.toolsets.declared import Format
 from app.toolsets.definition import DEFINITION_BYTES_MAX
-from app.toolsets.schemas import FoundTools, ToolsetBody, ToolsetPage, ToolsetView
+from app.toolsets.schemas import FoundTools, RefreshBody, RefreshView, ToolsetBody, ToolsetPage, ToolsetView
 from app.toolsets.search import QUERY_CHARS_MAX, RESULTS_MAX
 from sandbox.compiler.prompt import BUDGET_MIN
 from sandbox.compiler.tokens import TOKENIZER
@@ -107,6 +107,16 @@ async def search_tools(
 ) -> Response:
     """Tools that fit the words, the best first."""
     return json_response({"data": await services.toolsets.search(caller, name, q, limit)})
+
+
+@router.post("/{name}/refresh", responses={200: {"model": RefreshView}})
+@needs(Scope.MANAGE, refusals=(ToolsetInvalid,))
+async def refresh_toolset(
+    name: str, caller: Caller, services: Edge, body: RefreshBody | None = None
+) -> Response:
+    """Ask the toolset's servers for their tools again. Nothing moves unless it is accepted."""
+    accept = False if body is None else body.accept
+    return json_response(await services.toolsets.refresh(caller, name, accept=accept))
 
 
 @router.delete("/{name}", status_code=204)

@@ -9,7 +9,8 @@ from sandbox.journal.ids import OrganizationId, TimeMs
 from sandbox.store.postgres.connection import acquired
 from tenancy.repository import NO_NAMESPACE, now_ms, reserve_idempotency_key
 
-_VIEW = """select t.id, t.name, v.digest, v.definition
+_VIEW = """select t.id, t.name, v.digest, v.definition,
+  case when v.digest = t.digest then t.disabled else '{}' end as disabled
 from toolsets t join toolset_versions v on v.organization_id = t.organization_id and v.name = t.name"""
 
 
@@ -67,7 +68,7 @@ class ToolsetRepository:
             changed = await connection.fetchval(
                 "insert into toolsets as t (organization_id, id, name, digest, updated_at) "
                 "values ($1, $2, $3, $4, $5) on conflict (organization_id, name) do update "
-                "set digest = excluded.digest, updated_at = excluded.updated_at "
+                "set digest = excluded.digest, updated_at = excluded.updated_at, disabled = '{}' "
                 "where t.digest <> excluded.digest returning true",
                 organization,
                 new_id(TimeMs(now)),
@@ -76,6 +77,31 @@ class ToolsetRepository:
                 now,
             )
             return bool(changed), None
+
+    async def used_key(self, organization: OrganizationId, route: str, key: str) -> Any | None:
+        """What an idempotency key was used for: `request_sha256`, and the toolset's name as `object_id`."""
+        async with acquired(self._pool) as connection:
+            return await connection.fetchrow(
+                "select request_sha256, object_id from idempotency "
+                "where organization_id = $1 and namespace_id = $2 and route = $3 and key = $4",
+                organization,
+                NO_NAMESPACE,
+                route,
+                key,
+            )
+
+    async def disable(
+        self, organization: OrganizationId, name: str, digest: str, disabled: dict[str, str]
+    ) -> None:
+        """Say which tools of the latest version cannot be called, unless another one is the latest by now."""
+        async with acquired(self._pool) as connection:
+            await connection.execute(
+                "update toolsets set disabled = $4 where organization_id = $1 and name = $2 and digest = $3",
+                organization,
+                name,
+                digest,
+                orjson.dumps(disabled).decode(),
+            )
 
     async def latest_digest(self, organization: OrganizationId, name: str) -> str | None:
         async with acquired(self._pool) as connection:

@@ -96,6 +96,27 @@ class FoundTools(Answer):
     data: list[FoundTool] = Field(description="The best match first.")
 
 
+class RefreshBody(Body):
+    accept: bool | list[str] = Field(
+        default=False,
+        description="true: pin everything as the servers have it now; or the names of the tools to pin anew.",
+    )
+
+
+class ToolChange(Answer):
+    tool: str = Field(description="What the tool is called in scripts.")
+    server: str | None
+    change: Literal["added", "removed", "changed"]
+    fields: list[str] = Field(description="What differs of a changed tool.")
+    before: ToolView | None
+    after: ToolView | None
+
+
+class RefreshView(Answer):
+    changes: list[ToolChange] = Field(description="How the servers differ from what is pinned.")
+    digest: str = Field(description="The latest version now: another one only when something was accepted.")
+
+
 class ToolsetView(Answer):
     id: str
     name: str

@@ -87,11 +87,21 @@ class ToolServers:
             return "its list of tools is not what MCP says"
 
     def seal(
-        self, organization: OrganizationId, name: str, digest: Digest, servers: Definition
+        self, organization: OrganizationId, body: ToolsetBody, digest: Digest, servers: Definition
     ) -> bytes | None:
+        """What is kept of the servers: where calls go, and what was declared, for looking at them again."""
         if not servers:
             return None
-        return self._box.seal(orjson.dumps(servers), _place(organization, name, digest))
+        kept = {**servers, "declared": body.model_dump(mode="json", exclude_unset=True)}
+        return self._box.seal(orjson.dumps(kept), _place(organization, body.name, digest))
+
+    async def declared(self, organization: OrganizationId, name: str, digest: Digest) -> ToolsetBody | None:
+        """What a version with servers was declared as; None: it has none. Errors: SealBroken, Unavailable."""
+        sealed = await self._repository.find_servers(organization, name, digest)
+        if sealed is None:
+            return None
+        stored = orjson.loads(self._box.open(sealed, _place(organization, name, digest)))
+        return ToolsetBody.model_validate(stored["declared"])
 
     async def endpoint(
         self, organization: OrganizationId, toolset: tuple[str, Digest], server: str, namespace: NamespaceId

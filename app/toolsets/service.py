@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,21 @@ import orjson
 
 from app.errors import UnknownToolset
 from app.toolsets.declared import DeclaredCache, DeclaredToolset, Format
-from app.toolsets.definition import Definition, PinnedTool, check, pin, tool_view, tools_of
+from app.toolsets.definition import (
+    Definition,
+    PinnedTool,
+    changes_between,
+    check,
+    merged,
+    pin,
+    refuse,
+    tool_view,
+    tools_of,
+)
 from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import ToolsetBody
 from app.toolsets.servers import ToolServers
+from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, OrganizationId
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id
@@ -21,6 +32,7 @@ from tenancy.principals import Principal
 
 ROUTE = "POST /v1/toolsets"
 CACHE_MAX = 1_000
+_GONE = "Its server does not list it any more: calls of it fail with `tool_removed`."
 REFERENCE = re.compile(r"([a-z][a-z0-9_-]{0,63})(?:@(sha256:[0-9a-f]{64}))?")
 
 
@@ -50,6 +62,10 @@ class Toolsets:
 
         Servers are asked for their tools first. Errors: ToolsetInvalid, also for a server that does not answer.
         """
+        if key is not None:
+            before = await self._repository.used_key(principal.organization, ROUTE, key)
+            if before is not None:  # answered from here: a server may be away by now
+                return await self._replayed(principal, before, request_sha256), False, True
         # In threads: checking and compiling the schemas of a large toolset takes seconds.
         warnings = await asyncio.to_thread(check, body)
         listed = await self.servers.list_tools(principal, body)
@@ -59,18 +75,65 @@ class Toolsets:
             name=body.name,
             digest=pinned.digest,
             definition=pinned.definition,
-            servers=self.servers.seal(principal.organization, body.name, pinned.digest, pinned.servers),
+            servers=self.servers.seal(principal.organization, body, pinned.digest, pinned.servers),
             new_id=new_id,
             idempotency=None if key is None else (ROUTE, key, request_sha256),
         )
-        if before is not None and before["request_sha256"] != request_sha256:
-            raise IdempotencyConflict("This Idempotency-Key was used for another toolset.")
-        row = await self._repository.find(
-            principal.organization, body.name, None if before is not None else pinned.digest
-        )
+        if before is not None:
+            return await self._replayed(principal, before, request_sha256), False, True
+        row = await self._repository.find(principal.organization, body.name, pinned.digest)
         if row is None:
             raise NotFound(f"The toolset {body.name!r} was deleted.")
-        return toolset_view(row, pinned.warnings), changed, before is not None
+        return toolset_view(row, pinned.warnings), changed, False
+
+    async def refresh(self, principal: Principal, name: str, accept: bool | Sequence[str]) -> Definition:
+        """Ask the servers again: what differs from the latest version, and pin what is accepted of it.
+
+        Tools that a server has no more, and whose removal is not accepted, are shown as disabled.
+
+        Errors: NotFound; ToolsetInvalid for a server that does not answer, or a name that is no change.
+        """
+        row = await self._repository.find(principal.organization, name, None) if _plain(name) else None
+        if row is None:
+            raise NotFound(f"There is no toolset {name!r}.")
+        before: Definition = orjson.loads(row["definition"])
+        digest = Digest(row["digest"])
+        body = await self.servers.declared(principal.organization, name, digest)
+        if body is None:
+            refuse(_no_changes(accept, ()))
+            return {"changes": [], "digest": digest}
+        warnings = await asyncio.to_thread(check, body)
+        listed = await self.servers.list_tools(principal, body)
+        after = await asyncio.to_thread(pin, body, listed, warnings, all_named=False)
+        changes = changes_between(before, after.definition)
+        named = {change["tool"] for change in changes}
+        refuse(_no_changes(accept, named))
+        accepted = named if accept is True else set(accept or ())
+        removed = {change["tool"]: _GONE for change in changes if change["change"] == "removed"}
+        if accepted:
+            pinned = merged(before, after, accepted)
+            await self._repository.put(
+                principal.organization,
+                name=name,
+                digest=pinned.digest,
+                definition=pinned.definition,
+                servers=self.servers.seal(principal.organization, body, pinned.digest, pinned.servers),
+                new_id=new_id,
+                idempotency=None,
+            )
+            digest = pinned.digest
+        disabled = {tool: why for tool, why in removed.items() if tool not in accepted}
+        await self._repository.disable(principal.organization, name, digest, disabled)
+        return {"changes": changes, "digest": digest}
+
+    async def _replayed(self, principal: Principal, before: Any, request_sha256: bytes) -> Definition:
+        """The toolset that an idempotency key made, as it is now."""
+        if before["request_sha256"] != request_sha256:
+            raise IdempotencyConflict("This Idempotency-Key was used for another toolset.")
+        row = await self._repository.find(principal.organization, before["object_id"], None)
+        if row is None:
+            raise NotFound(f"The toolset {before['object_id']!r} was deleted.")
+        return toolset_view(row, [])
 
     async def get(self, principal: Principal, reference: str) -> Definition:
         return toolset_view(await self._find(principal, reference), [])
@@ -156,11 +219,27 @@ class Toolsets:
 
 
 def toolset_view(row: Any, warnings: list[str]) -> Definition:
-    definition = orjson.loads(row["definition"])
+    definition, disabled = orjson.loads(row["definition"]), orjson.loads(row["disabled"])
     return {
         "id": str(row["id"]),
         "name": row["name"],
         "digest": row["digest"],
-        "tools": [tool_view(tool) for tool in definition["tools"]],
+        "tools": [tool_view(tool, disabled.get(tool["name"])) for tool in definition["tools"]],
         "warnings": warnings,
     }
+
+
+def _plain(name: str) -> bool:
+    found = REFERENCE.fullmatch(name)
+    return found is not None and found[2] is None
+
+
+def _no_changes(accept: bool | Sequence[str], named: Collection[str]) -> list[FieldError]:
+    """Say which accepted names are no change: what was meant to be pinned has changed again."""
+    if isinstance(accept, bool):
+        return []
+    return [
+        FieldError(f"accept[{index}]", "unknown_change", f"The tool {name[:80]!r} is not among the changes.")
+        for index, name in enumerate(accept)
+        if name not in named
+    ]

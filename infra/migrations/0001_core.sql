@@ -94,8 +94,12 @@ create table toolsets (
   name text collate "C" not null,
   digest text collate "C" not null,
   updated_at bigint not null,
+  disabled jsonb not null default '{}',
   primary key (organization_id, name)
 );
+
+comment on column toolsets.disabled is 'Tools of the latest version that cannot be called, each with the reason: what the '
+  'last refresh found.';
 
 create table scripts (
   namespace_id uuid not null,

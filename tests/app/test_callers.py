@@ -31,6 +31,7 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/toolsets/{name}/declarations", None, 404),
     ("GET", "/v1/toolsets/{name}/search", None, 404),
     ("DELETE", "/v1/toolsets/{name}", None, 404),
+    ("POST", "/v1/toolsets/{name}/refresh", {"accept": True}, 404),
     ("POST", "/v1/tokens", {"namespace": "acme"}, 201),
     ("GET", "/v1/tokens", None, 404),
     ("GET", "/v1/tokens/{token}", None, 404),

@@ -220,6 +220,11 @@ class Stack:
         self.workers.append(worker)
         return worker
 
+    def process(self, verb: str) -> Process:
+        """One more process of the same settings, which is expected to refuse them."""
+        environ = {name: value for name, value in self._environ.items() if name != "REWIND_LISTEN_FD"}
+        return Process(verb, {**environ, "REWIND_PORT": "0"}, self.folder / f"refused-{verb}.log")
+
     async def ready(self) -> None:
         async with httpx2.AsyncClient(base_url=self.url, trust_env=False) as client:
 

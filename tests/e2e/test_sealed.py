@@ -1,6 +1,9 @@
 """What a namespace stores is sealed: nothing of it stands in the database or the object store, and erasing it works."""
 
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import httpx2
@@ -137,3 +140,42 @@ async def erased(stack: Stack, runs: dict[str, str]) -> None:
         assert (refused.status_code, refused.json()["code"]) == (409, "history_unavailable")
         going_on = await http.post("/v1/runs", json={**start, "namespace": "kept", "wait": "20s"})
         assert (going_on.status_code, going_on.json()["status"]) == (201, "completed")
+
+
+async def test_the_data_key_is_rotated_under_running_processes(
+    database_url: str, s3_url: str, tmp_path: Path
+) -> None:
+    script = 'import { waitForSignal } from "rewind"; export default () => waitForSignal("go");'
+    async with Stack(database_url, s3_url, tmp_path) as stack:
+        headers = {"Authorization": f"Bearer {stack.api_key}"}
+        async with httpx2.AsyncClient(base_url=stack.url, headers=headers, trust_env=False) as http:
+            started = await http.post("/v1/runs", json={"script": script, "namespace": "n", "input": 7})
+            path = stack.folder / DATA_KEY_FILE
+            assert path.stat().st_mode & 0o777 == 0o600
+            old, new = path.read_text().strip(), "ab" * 32
+            path.write_text(f"{new}\n{old}\n")
+            environ = {**os.environ, "REWIND_DATABASE_URL": database_url, "REWIND_DATA": str(stack.folder)}
+            rotate = [sys.executable, "-m", "rewind.cli", "admin", "rotate-data-key", "--json"]
+            for count in (1, 0):
+                done = subprocess.run(rotate, env=environ, capture_output=True, check=True)
+                assert json.loads(done.stdout) == {"rewrapped": count}
+            path.write_text(f"{new}\n")
+            stack.serve.kill()
+            stack.start_serve()
+            await stack.kill_worker(stack.workers[0])
+            await stack.ready()
+            run = f"/v1/runs/{started.json()['id']}"
+            assert (await http.get(f"{run}?namespace=n")).json()["input"] == 7
+            sent = await http.post(f"{run}/signals?namespace=n", json={"name": "go", "payload": "p"})
+            assert sent.status_code == 202
+            ended = await http.get(f"{run}?namespace=n&wait=30s")
+            assert (ended.json()["status"], ended.json()["output"]) == ("completed", "p"), stack.logs()
+            # The former key alone is refused in a sentence.
+            path.write_text(f"{old}\n")
+            for verb in ("serve", "worker"):
+                process = stack.process(verb)
+                assert process.popen.wait(30) == 2
+                assert (
+                    "REWIND_DATA_KEY_FILE is not the key"
+                    in (stack.folder / f"refused-{verb}.log").read_text()
+                )

@@ -56,6 +56,20 @@ class AsyncToolsets:
         answer = await self._core.call(call, options)
         return Toolset.from_wire(answer.data, answer.request_id)
 
+    async def refresh(
+        self, name: str, *, accept: bool | Sequence[str] = False, **options: Unpack[CallOptions]
+    ) -> Any:
+        """Ask the toolset's servers for their tools again: `{"changes": [...], "digest": ...}`.
+
+        Nothing moves unless accepted: True pins every change, a list the changes of the tools that it names.
+        """
+        call = Call(
+            method="POST",
+            path=f"/v1/toolsets/{segment(name, 'the toolset name')}/refresh",
+            body={"accept": accept if isinstance(accept, bool) else [*accept]},
+        )
+        return (await self._core.call(call, options)).data
+
     def list(
         self, *, limit: int | None = None, after: str | None = None, **options: Unpack[CallOptions]
     ) -> AsyncPager[Toolset]:

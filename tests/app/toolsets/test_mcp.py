@@ -155,6 +155,91 @@ async def test_whose_secrets_list_the_tools(api: Api) -> None:
         assert (await put(api, {**here, "pin_as": "acme"}, secrets="namespace")).status_code == 201
 
 
+async def test_a_refresh_says_what_changed_and_moves_nothing_unless_accepted(api: Api) -> None:
+    async with HostileServer() as server:
+        server.tools = listing({"name": "kept"}, {"name": "gone"}, {"name": "new-text", "description": "old"})
+        approval = {"approval": ["gone"]}
+        first = (await put(api, {"name": "fs", "url": server.url, **approval})).json()
+
+        async def refresh(accept: Any = None) -> httpx2.Response:
+            body = None if accept is None else {"accept": accept}
+            return await api.call("POST", "/v1/toolsets/support/refresh", json=body)
+
+        async def pinned() -> dict[str, Any]:
+            return dict((await api.call("GET", "/v1/toolsets/support")).json())
+
+        assert (await refresh()).json() == {"changes": [], "digest": first["digest"]}
+        server.tools = listing(
+            {"name": "kept"}, {"name": "new-text", "description": "new"}, {"name": "added"}
+        )
+        looked = (await refresh()).json()
+        found = [(one["tool"], one["server"], one["change"], one["fields"]) for one in looked["changes"]]
+        assert found == [
+            ("fs.added", "fs", "added", []),
+            ("fs.gone", "fs", "removed", []),
+            ("fs.new_text", "fs", "changed", ["description"]),
+        ]
+        changed = looked["changes"][2]
+        assert (changed["before"]["description"], changed["after"]["description"]) == ("old", "new")
+        assert (looked["changes"][0]["before"], looked["changes"][1]["after"]) == (None, None)
+        view = await pinned()
+        assert looked["digest"] == view["digest"] == first["digest"]
+        shown = {tool["name"]: tool.get("disabled") for tool in view["tools"]}
+        assert set(shown) == {"fs.kept", "fs.gone", "fs.new_text"}
+        assert [name for name, why in shown.items() if why] == ["fs.gone"]
+        assert "does not list it" in shown["fs.gone"]
+        assert [tool["approval"] for tool in view["tools"] if tool["name"] == "fs.gone"] == [True]
+
+        refused = await refresh(["fs.added", "fs.kept"])
+        assert (refused.status_code, refused.json()["errors"][0]["path"]) == (422, "accept[1]")
+        some = (await refresh(["fs.added"])).json()
+        view = await pinned()
+        assert some["digest"] == view["digest"] != first["digest"]
+        assert {tool["name"] for tool in view["tools"]} == {"fs.kept", "fs.gone", "fs.new_text", "fs.added"}
+        assert [one["tool"] for one in (await refresh()).json()["changes"]] == ["fs.gone", "fs.new_text"]
+        everything = (await refresh(accept=True)).json()
+        view = await pinned()
+        assert everything["digest"] == view["digest"]
+        assert {tool["name"]: tool["description"] for tool in view["tools"]} == {
+            "fs.kept": "", "fs.new_text": "new", "fs.added": "",
+        }  # fmt: skip
+        assert not any("disabled" in tool for tool in view["tools"])
+        assert (await refresh(accept=True)).json() == {"changes": [], "digest": view["digest"]}
+        old = await api.call("GET", f"/v1/toolsets/support@{first['digest']}")
+        assert len(old.json()["tools"]) == 3
+    away = await refresh()
+    assert (away.status_code, away.json()["code"]) == (422, "toolset_invalid")
+    assert (await pinned())["digest"] == view["digest"]
+
+
+async def test_a_refresh_of_what_has_no_servers(api: Api) -> None:
+    view = await api.toolset("support", "echo")
+    answer = await api.call("POST", "/v1/toolsets/support/refresh", json={"accept": True})
+    digest = (await api.call("GET", "/v1/toolsets/support")).json()["digest"]
+    assert (answer.status_code, answer.json()) == (200, {"changes": [], "digest": digest}), view
+    wrong = await api.call("POST", "/v1/toolsets/support/refresh", json={"accept": ["echo"]})
+    assert (wrong.status_code, wrong.json()["code"]) == (422, "toolset_invalid")
+    for body in ({"accept": "all"}, {"accept": [1]}, {"other": 1}):
+        bad = await api.call("POST", "/v1/toolsets/support/refresh", json=body)
+        assert (bad.status_code, bad.json()["code"]) == (400, "invalid_request"), body
+    assert (await api.call("POST", "/v1/toolsets/none/refresh")).status_code == 404
+
+
+async def test_a_repeated_registration_asks_no_server(api: Api) -> None:
+    body = {"name": "support"}
+    headers = {"Idempotency-Key": "once"}
+    async with HostileServer() as server:
+        server.tools = listing({"name": "a"})
+        body["mcp"] = [{"name": "fs", "url": server.url}]  # type: ignore[assignment]
+        made = await api.call("POST", "/v1/toolsets", json=body, headers=headers)
+        assert made.status_code == 201
+    again = await api.call("POST", "/v1/toolsets", json=body, headers=headers)
+    assert (again.status_code, again.headers["idempotent-replayed"]) == (200, "true"), again.text
+    assert again.json()["digest"] == made.json()["digest"]
+    other = await api.call("POST", "/v1/toolsets", json={**body, "secrets": "fallback"}, headers=headers)
+    assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
+
+
 async def test_lists_of_real_servers(api: Api) -> None:
     """Ten public servers, as they list their tools."""
     for case in sorted(shared_cases("mcp-tools").glob("*.json")):
