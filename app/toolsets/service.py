@@ -86,7 +86,7 @@ class Toolsets:
             raise NotFound(f"The toolset {body.name!r} was deleted.")
         return toolset_view(row, pinned.warnings), changed, False
 
-    async def refresh(self, principal: Principal, name: str, accept: bool | Sequence[str]) -> Definition:
+    async def refresh(self, principal: Principal, name: str, *, accept: bool | Sequence[str]) -> Definition:
         """Ask the servers again: what differs from the latest version, and pin what is accepted of it.
 
         Tools that a server has no more, and whose removal is not accepted, are shown as disabled.
@@ -100,15 +100,15 @@ class Toolsets:
         digest = Digest(row["digest"])
         body = await self.servers.declared(principal.organization, name, digest)
         if body is None:
-            refuse(_no_changes(accept, ()))
+            refuse(_no_changes((), accept=accept))
             return {"changes": [], "digest": digest}
         warnings = await asyncio.to_thread(check, body)
         listed = await self.servers.list_tools(principal, body)
         after = await asyncio.to_thread(pin, body, listed, warnings, all_named=False)
         changes = changes_between(before, after.definition)
         named = {change["tool"] for change in changes}
-        refuse(_no_changes(accept, named))
-        accepted = named if accept is True else set(accept or ())
+        refuse(_no_changes(named, accept=accept))
+        accepted = set(named if accept is True else accept or ())
         removed = {change["tool"]: _GONE for change in changes if change["change"] == "removed"}
         if accepted:
             pinned = merged(before, after, accepted)
@@ -234,7 +234,7 @@ def _plain(name: str) -> bool:
     return found is not None and found[2] is None
 
 
-def _no_changes(accept: bool | Sequence[str], named: Collection[str]) -> list[FieldError]:
+def _no_changes(named: Collection[str], *, accept: bool | Sequence[str]) -> list[FieldError]:
     """Say which accepted names are no change: what was meant to be pinned has changed again."""
     if isinstance(accept, bool):
         return []
