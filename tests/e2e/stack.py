@@ -23,6 +23,7 @@ from sandbox.store.interface import StoredEntry
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.sealing import DataKey
 from tests.fixtures.database import REPOSITORY, connect
+from tests.fixtures.keys import data_key_file
 
 START_TIMEOUT_S = 60
 POLL_S = 0.01
@@ -180,6 +181,8 @@ class Stack:
         self.organization = ""
 
     async def __aenter__(self) -> Self:
+        if not (self.folder / DATA_KEY_FILE).exists():
+            data_key_file(self.folder).rename(self.folder / DATA_KEY_FILE)  # stacks may share a database
         try:
             await self._start()
         except BaseException:
