@@ -7,7 +7,7 @@ from typing import Any
 from sandbox.activation.ending import before_the_start
 from sandbox.activation.ports import Blobs, Isolates
 from sandbox.activation.reenacted import Play, Reenacted
-from sandbox.activation.values import VALUE_EVENTS
+from sandbox.activation.values import CHUNK_BYTES, VALUE_EVENTS, wire_bytes
 from sandbox.isolate.api import LimitExceeded
 from sandbox.journal.codec import TYPE_NAMES, decode_body, value_in
 from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, CancelRequested, EntryType
@@ -17,7 +17,6 @@ from sandbox.journal.replay import Cursor
 from sandbox.store.interface import StoredEntry
 
 VALUE_TYPES = VALUE_EVENTS | {EntryType.SCHEDULE_TOOL_CALL, EntryType.COMPLETE_RUN}
-CHUNK_BYTES = 1024 * 1024
 SURVIVED_CPU_FACTOR = 4
 """What was survived before gets more time: a slow machine is no divergence."""
 
@@ -122,13 +121,15 @@ class _Comparison:
 def _chunks(events: Sequence[StoredEntry], *, alone: Seq | None) -> list[list[StoredEntry]]:
     """Pieces of about CHUNK_BYTES; the event `alone` is one of its own."""
     chunks: list[list[StoredEntry]] = []
-    size = CHUNK_BYTES
+    size = CHUNK_BYTES + 1
     for event in events:
-        if size >= CHUNK_BYTES or event.seq == alone:
+        size += wire_bytes(event)
+        if size > CHUNK_BYTES or event.seq == alone:
             chunks.append([])
-            size = 0
+            size = wire_bytes(event)
         chunks[-1].append(event)
-        size = CHUNK_BYTES if event.seq == alone else size + len(event.body)
+        if event.seq == alone:
+            size = CHUNK_BYTES + 1
     return chunks
 
 

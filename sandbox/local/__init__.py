@@ -1,0 +1,1 @@
+"""The sandbox on a machine without server or database: what the command line runs scripts with."""

@@ -1,0 +1,162 @@
+"""Requests to the local sandbox, and their answers. The same engine as a worker's; nothing is recorded anywhere.
+
+    {"id", "verb": "replay", "script", "journal": [entries as the API gives them, values inline],
+     "toolset"?: {"tools"}, "run"?, "namespace"?, "overrides"?}   → the body of POST /runs/{id}/replay
+    {"id", "verb": "test", "script", "toolset"?, "namespace"?, "input"?, "mocks"?, "signals"?, …}
+                                                                  → the body of POST /scripts/test
+
+An answer is `{"id", "result"}` or `{"id", "error": {"code", "message", …}}`; `id` is given back as it came.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from sandbox.activation.reenact import TEST_RUN, Sandbox, replay_run, stored_of_wire, try_script
+from sandbox.activation.reenacted import Play
+from sandbox.activation.setup import pinned_tools
+from sandbox.epochs.registry import CURRENT, served_epochs
+from sandbox.isolate.api import ChildDied, SandboxFault
+from sandbox.isolate.compiled import Compiled
+from sandbox.journal.canonical import CanonicalError
+from sandbox.journal.codec import decode_body
+from sandbox.journal.entries import RunStarted
+from sandbox.journal.errors import RewindFault
+from sandbox.journal.ids import NamespaceId, RunId, Sha256
+from sandbox.store.interface import StoredEntry
+
+logger = logging.getLogger(__name__)
+
+NAMESPACE = NamespaceId("local")
+
+
+class RequestError(Exception):
+    """The caller's; `extra` is given back beside code and message."""
+
+    def __init__(self, code: str, message: str, **extra: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.extra = extra
+
+
+class _Inline:
+    """No object store: an exported journal has its values inline."""
+
+    async def get(self, _namespace: NamespaceId, sha256: Sha256) -> bytes:
+        raise RequestError(
+            "value_missing", f"the journal names the value {sha256} but does not hold it: export it whole"
+        )
+
+    async def put(self, _namespace: NamespaceId, _sha256: Sha256, _data: bytes) -> None:
+        """What a script gives away is compared by its digest alone."""
+
+
+async def answer_line(sandbox: Sandbox, line: bytes) -> bytes:
+    """Answer one request. Never raises for what a request says."""
+    ident: Any = None
+    try:
+        request = _parsed(line)
+        ident = request.get("id")
+        result = await _answer(sandbox, request)
+    except RequestError as error:
+        failure = {"code": error.code, "message": error.message, **error.extra}
+        return orjson.dumps({"id": ident, "error": failure})
+    except (ChildDied, SandboxFault, RewindFault) as error:
+        logger.exception("a request failed in the sandbox")
+        failure = {"code": getattr(error, "code", "internal"), "message": str(error)}
+        return orjson.dumps({"id": ident, "error": failure})
+    return orjson.dumps({"id": ident, "result": result})
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        request = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise RequestError("invalid_request", f"a request is one line of JSON: {error}") from error
+    if not isinstance(request, dict):
+        raise RequestError("invalid_request", "a request is an object: {id, verb, script, …}")
+    return request
+
+
+async def _answer(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
+    match request.get("verb"):
+        case "replay":
+            return await _replay(sandbox, request)
+        case "test":
+            return await _test(sandbox, request)
+        case other:
+            raise RequestError("invalid_request", f"verb is {other!r}: use replay or test")
+
+
+async def _replay(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
+    source, entries = _text(request, "script"), _entries(request.get("journal"))
+    started, _ = decode_body(entries[0].type, entries[0].body)
+    if not isinstance(started, RunStarted):
+        raise RequestError("invalid_request", "journal does not begin with run_started")
+    if started.epoch not in served_epochs():
+        raise RequestError(
+            "epoch_unavailable",
+            f"the run is of epoch {started.epoch}, this sandbox has {', '.join(map(str, served_epochs()))}: "
+            "install the version of rewind-sandbox that it ran with",
+        )
+    compiled = await sandbox.strip(source, started.epoch)
+    if not isinstance(compiled, Compiled):
+        raise _refused(compiled)
+    play = Play(
+        run=RunId(str(request.get("run", TEST_RUN))),
+        namespace=NAMESPACE,
+        namespace_name=str(request.get("namespace", NAMESPACE)),
+        epoch=started.epoch,
+        compiled=compiled,
+        tools=pinned_tools(_tools(request)),
+        limits=started.limits,
+        source=source,
+    )
+    return await replay_run(sandbox, play, entries, _Inline(), overrides=request.get("overrides"))
+
+
+async def _test(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
+    question = {"namespace": str(NAMESPACE), "epoch": int(CURRENT), **request}
+    question |= {"source": _text(request, "script"), "tools": _tools(request)}
+    question.pop("toolset", None)
+    return await try_script(sandbox, question, NAMESPACE)
+
+
+def _text(request: Mapping[str, Any], name: str) -> str:
+    value = request.get(name)
+    if not isinstance(value, str):
+        raise RequestError("invalid_request", f"{name} must be the source text")
+    return value
+
+
+def _tools(request: Mapping[str, Any]) -> list[dict[str, Any]]:
+    tools = (request.get("toolset") or {}).get("tools", [])
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) and "name" in tool for tool in tools):
+        raise RequestError("invalid_request", "toolset.tools must be a list of tools, each with its name")
+    return tools
+
+
+def _entries(journal: Any) -> list[StoredEntry]:
+    if not isinstance(journal, list) or not journal:
+        raise RequestError("invalid_request", "journal must be the list of the run's entries")
+    entries = []
+    for index, wire in enumerate(journal):
+        try:
+            entry = stored_of_wire(wire)
+            decode_body(entry.type, entry.body)
+        except (KeyError, TypeError, ValueError, AttributeError, CanonicalError, RewindFault) as error:
+            raise RequestError("invalid_request", f"journal[{index}] is no entry: {error!r}") from error
+        if entry.seq != index:
+            raise RequestError(
+                "invalid_request", f"journal[{index}] has seq {entry.seq}: export the whole journal"
+            )
+        entries.append(entry)
+    return entries
+
+
+def _refused(diagnostics: Any) -> RequestError:
+    found = [diagnostic.to_json() for diagnostic in diagnostics]
+    return RequestError("script_refused", found[0]["message"], diagnostics=found)
