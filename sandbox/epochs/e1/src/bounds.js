@@ -13,6 +13,8 @@ import {
 
 const ELEMENTS_MAX = 2 ** 24;
 const CHARACTERS_MAX = 2 ** 26;
+/** Normalization works outside the heap, on up to 18 times as much. */
+const NORMALIZED_MAX = 2 ** 22;
 
 const refuse = (what, most) => {
   throw new RangeErrorClass(`${what} is longer than the ${most} that the sandbox allows at once`);
@@ -46,7 +48,7 @@ export const install = (target, methods) => {
 export const installBounds = (global) => {
   const { fill } = global.Array.prototype;
   const { from } = global.Array;
-  const { repeat, padStart, padEnd } = global.String.prototype;
+  const { repeat, padStart, padEnd, normalize } = global.String.prototype;
   install(global.Array.prototype, {
     fill(value, start, end) {
       if (this?.length > ELEMENTS_MAX && spanOf(this.length, start, end) > ELEMENTS_MAX) {
@@ -72,6 +74,10 @@ export const installBounds = (global) => {
     padStart(length, filler) {
       checkText(length);
       return apply(padStart, this, [length, filler]);
+    },
+    normalize(form) {
+      if (this?.length > NORMALIZED_MAX) refuse("the text to normalize", `${NORMALIZED_MAX} characters`);
+      return apply(normalize, this, form === undefined ? [] : [form]);
     },
     padEnd(length, filler) {
       checkText(length);

@@ -4,7 +4,9 @@ import {
   StringOf,
   create,
   floor,
+  hasOwn,
   indexOfString,
+  isArray,
   jsonOf,
   newList,
   ownEnumerableKeys,
@@ -12,7 +14,7 @@ import {
   sliceString,
   toWellFormed,
 } from "./primordials.js";
-import { callsite } from "./stack.js";
+import { callsite, framesOf } from "./stack.js";
 import { emit, run } from "./journal.js";
 import { cutToBytes, encodeLogged, utf8Bytes } from "./encode.js";
 
@@ -53,7 +55,8 @@ const asNumber = (value, integer) => {
 
 const asText = (value) => {
   if (typeof value === "string") return value;
-  if (typeof value === "symbol" || value === null || typeof value !== "object") return StringOf(value);
+  if (typeof value === "function") return "[function]";
+  if (value === null || typeof value !== "object") return StringOf(value);
   return encodeLogged(value);
 };
 
@@ -121,6 +124,26 @@ const method = (level, name) => {
   return own;
 };
 
+/** The rows of a table with these columns only; anything else as it is. */
+const picked = (data, columns) => {
+  if (!isArray(columns) || typeof data !== "object" || data === null) return data;
+  const table = create(null);
+  try {
+    const keys = ownEnumerableKeys(data);
+    for (let i = 0; i < keys.length; i++) {
+      const row = data[keys[i]];
+      table[keys[i]] = row;
+      if (typeof row !== "object" || row === null) continue;
+      const cells = create(null);
+      for (let j = 0; j < columns.length; j++) if (hasOwn(row, columns[j])) cells[columns[j]] = row[columns[j]];
+      table[keys[i]] = cells;
+    }
+  } catch {
+    return data; // what a getter threw is said where the value is written
+  }
+  return table;
+};
+
 export const progress = (value) => write("progress", one(value), callsite(progress));
 
 export const consoleObject = {
@@ -129,10 +152,16 @@ export const consoleObject = {
   info: method("info", "info"),
   warn: method("warn", "warn"),
   error: method("error", "error"),
-  trace: method("debug", "trace"),
+  trace(...args) {
+    const site = callsite(original.trace);
+    const values = newList();
+    for (let i = 0; i < args.length; i++) values[values.length++] = args[i];
+    values[values.length++] = `Trace${framesOf(site)}`;
+    line("debug", values, site);
+  },
   dir: (value) => line("log", one(value), callsite(original.dir)),
   dirxml: method("log", "dirxml"),
-  table: (value) => line("log", one(value), callsite(original.table)),
+  table: (value, columns) => line("log", one(picked(value, columns)), callsite(original.table)),
   assert(condition, ...args) {
     if (condition) return;
     const values = newList();

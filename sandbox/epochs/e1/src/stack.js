@@ -91,6 +91,9 @@ export const callsite = (below) => {
   return probe.stack ?? inherited;
 };
 
+/** The script's frames at a callsite, one a line. */
+export const framesOf = (site) => (site === null ? "" : renderFrames(site.frames));
+
 /** Run with a callsite to fall back on when no line of the script is on the stack. */
 export const withSite = (site, run) => {
   const before = inherited;
