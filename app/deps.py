@@ -13,6 +13,7 @@ from tenancy.service import Authenticator, Tenancy
 if TYPE_CHECKING:
     from app.dispatcher.calls import CallMaker
     from app.health import Health
+    from app.reenactments.service import Reenactments
     from app.runs.live import LiveJournals
     from app.runs.service import Runs
     from app.scheduler.seals import Sealer
@@ -34,6 +35,7 @@ class Services:
     scripts: "Scripts"
     runs: "Runs"
     live: "LiveJournals"
+    reenactments: "Reenactments"
     sealer: "Sealer"
     signals: "Signals"
     tasks: "Tasks"

@@ -2,7 +2,7 @@
 
 ApiError (400 invalid_request)
 ├── InvalidJson 400 · UnsupportedMediaType 415 · TooLarge 413
-├── RunEnded, RunActive 409
+├── RunEnded, RunActive, HistoryUnavailable 409
 ├── ScriptRefused, InputRefused, ToolsetInvalid, UnknownToolset, UnknownWorkflow 422
 ├── QuotaExceeded, HistoryFull 429
 └── those of tenancy/errors.py: Unauthenticated, InsufficientScope, NotFound, …
@@ -52,6 +52,11 @@ class RunEnded(ApiError):
 
 class RunActive(ApiError):
     code = "run_active"
+    status = 409
+
+
+class HistoryUnavailable(ApiError):
+    code = "history_unavailable"
     status = 409
 
 

@@ -23,6 +23,9 @@ from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
 from app.openapi import openapi_of
+from app.reenactments.endpoints import router as reenactments_router
+from app.reenactments.repository import ReplayRepository
+from app.reenactments.service import Reenactments
 from app.responses import json_response
 from app.runs.batch import router as batch_router
 from app.runs.endpoints import router as runs_router
@@ -101,7 +104,8 @@ def build_services(
     )
     values = Values(RecordedBlobs(pool, blobs, store.keys))
     journals = RunRepository(pool, store.keys)
-    scripts = Scripts(store, ScriptRepository(pool), SandboxClient(requests), epoch)
+    sandbox = SandboxClient(requests)
+    scripts = Scripts(store, ScriptRepository(pool), sandbox, epoch)
     runs = Runs(
         store=store,
         repository=journals,
@@ -119,6 +123,13 @@ def build_services(
         toolsets=toolsets,
         scripts=scripts,
         runs=runs,
+        reenactments=Reenactments(
+            sandbox=sandbox,
+            scripts=scripts,
+            toolsets=toolsets,
+            repository=ReplayRepository(pool),
+            epoch=epoch,
+        ),
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
@@ -169,6 +180,7 @@ def create_app(services: Services) -> FastAPI:
         batch_router,
         events_router,
         scripts_router,
+        reenactments_router,
         webhooks_router,
         toolsets_router,
         secrets_router,

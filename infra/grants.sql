@@ -38,6 +38,7 @@ grant select, insert, update, delete on events to rewind_api;
 grant insert on events to rewind_worker;
 grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
 
+grant select, insert, update, delete on replays to rewind_api;
 grant select, insert on seals to rewind_api;
 grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;

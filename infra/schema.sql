@@ -934,6 +934,17 @@ CREATE TABLE public.quarantines (
     released_at bigint
 );
 
+CREATE TABLE public.replays (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    id uuid NOT NULL,
+    created_at bigint NOT NULL,
+    deadline bigint NOT NULL,
+    answer bytea
+);
+
+COMMENT ON TABLE public.replays IS 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of sandbox_requests. answer: null while it runs; past its deadline it is lost, and may be asked for again.';
+
 CREATE TABLE public.run_facts (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -1193,6 +1204,9 @@ ALTER TABLE ONLY public.pending
 ALTER TABLE ONLY public.quarantines
     ADD CONSTRAINT quarantines_pkey PRIMARY KEY (namespace_id, run_id, at);
 
+ALTER TABLE ONLY public.replays
+    ADD CONSTRAINT replays_pkey PRIMARY KEY (namespace_id, run_id, id);
+
 ALTER TABLE ONLY public.run_facts
     ADD CONSTRAINT run_facts_pkey PRIMARY KEY (namespace_id, run_id);
 
@@ -1269,6 +1283,8 @@ CREATE INDEX pending_due ON public.pending USING btree (due) WHERE (due IS NOT N
 CREATE INDEX pending_lease ON public.pending USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
 CREATE INDEX pending_offered ON public.pending USING btree (organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred));
+
+CREATE INDEX replays_by_age ON public.replays USING btree (namespace_id, created_at);
 
 CREATE INDEX run_facts_status ON public.run_facts USING btree (namespace_id, status, run_id);
 
@@ -1472,6 +1488,8 @@ GRANT SELECT,DELETE ON TABLE public.pending TO rewind_retention;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
 
 GRANT SELECT,UPDATE ON TABLE public.run_facts TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_api;

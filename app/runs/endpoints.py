@@ -12,11 +12,13 @@ from app.deps import Caller, Edge, Services
 from app.durations import duration_ms
 from app.errors import (
     HistoryFull,
+    HistoryUnavailable,
     InputRefused,
     QuotaExceeded,
     RunActive,
     RunEnded,
     ScriptRefused,
+    TooLarge,
     UnknownToolset,
     UnknownWorkflow,
     invalid,
@@ -25,9 +27,11 @@ from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
 from app.responses import iso, json_response, time_ms
 from app.routing import needs, strict_router
+from app.runs.cassettes import cassette_of_run
 from app.runs.schemas import (
     WAIT_MS_MAX,
     CancelBody,
+    CassetteView,
     EntryPage,
     OutputView,
     RunPage,
@@ -196,21 +200,25 @@ async def get_seal(run: str, caller: Caller, services: Edge, namespace: Namespac
     )
 
 
-@router.get("/{run}/journal", responses={200: {"model": EntryPage}})
-@needs(Scope.RUNS_READ)
+@router.get("/{run}/journal", responses={200: {"model": EntryPage | CassetteView}})
+@needs(Scope.RUNS_READ, refusals=(TooLarge, HistoryUnavailable))
 async def get_journal(
     run: str,
     caller: Caller,
     services: Edge,
     namespace: NamespaceName = None,
-    as_: Annotated[str, Query(alias="as", pattern="^journal$")] = "journal",
+    as_: Annotated[str, Query(alias="as", pattern="^(journal|cassette)$")] = "journal",
     after: Annotated[int, Query(ge=-1, le=SEQ_MAX, description="Entries after this seq.")] = -1,
     limit: Annotated[int, Query(ge=1, le=ENTRIES_MAX)] = ENTRIES_DEFAULT,
 ) -> Response:
-    """Entries in order. `next` is the seq of the last one given, null when it is the last so far."""
-    del as_
+    """Entries in order. `next` is the seq of the last one given, null when it is the last so far.
+
+    `as=cassette`: the run's calls and signals, to answer a test; whole, big values included.
+    """
     within = await services.tenancy.namespace(caller, namespace)
     record = await services.runs.find(caller, within, run)
+    if as_ == "cassette":
+        return json_response(await cassette_of_run(services.runs, record))
     last = min(after + limit, record.next_seq - 1)
     pages = _pages(services, record, after, last)
     # Read before the answer begins: what is unavailable is then still a problem document.

@@ -169,3 +169,29 @@ class EntryPage(Answer):
 class SignalView(Answer):
     id: str
     duplicate: bool
+
+
+class AnsweredCall(Answer):
+    call: int
+    tool: str
+    args: Any
+    result: Any = None
+    error: dict[str, Any] | None = None
+    after: int | None = Field(default=None, description="ms from scheduling to completion.")
+    order: int | None = Field(
+        default=None, description="Seq of the outcome, where others have the same time."
+    )
+
+
+class CassetteView(Answer):
+    cassette: Literal[1]
+    run: str
+    script: str
+    toolset: str | None
+    epoch: int
+    seed: str
+    started_at: str
+    input: Any
+    calls: list[AnsweredCall]
+    signals: list[dict[str, Any]]
+    ended: dict[str, Any] | None

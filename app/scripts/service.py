@@ -47,7 +47,7 @@ class ScriptReport:
     def require_ok(self) -> None:
         """ScriptRefused unless it can run."""
         if not self.ok:
-            raise _refused(self.diagnostics)
+            raise script_refused(self.diagnostics)
 
     def require_input(self, value: Json) -> None:
         """InputRefused, with the paths, when main does not take this."""
@@ -78,10 +78,12 @@ class Scripts:
         namespace: NamespaceId,
         script: str,
         toolset: ToolsetRef | None,
+        *,
+        keep: bool = True,
     ) -> ScriptReport:
         """Say whether a script can run with these tools; `script` is its source or its digest.
 
-        One without errors is kept: its digest is known from then on.
+        One without errors is kept, unless `keep` is false: its digest is known from then on.
         Errors: TooLarge, NotFound for an unknown digest, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
@@ -89,9 +91,22 @@ class Scripts:
         key = (namespace, digest, "" if toolset is None else toolset.digest)
         report = self._known.get(key)
         if report is None:
-            report = await self._find(*key) or await self._ask(organization, *key[:2], source, toolset)
-        self._remember(key, report)
+            report = await self._find(*key) or await self._ask(
+                organization, *key[:2], source, toolset, keep=keep
+            )
+        if keep:
+            self._remember(key, report)
         return report
+
+    async def source(self, namespace: NamespaceId, script: str) -> str:
+        """The text of a script given as source or as a digest; nothing is stored. Errors: TooLarge, NotFound."""
+        if not DIGEST.fullmatch(script):
+            _digest_of(script)
+            return script
+        known = await self._store.get_script(namespace, Digest(script))
+        if known is None:
+            raise NotFound(f"There is no script {script} in this namespace: send its source once.")
+        return known
 
     def _remember(self, key: tuple[NamespaceId, Digest, str], report: ScriptReport) -> None:
         self._known[key] = report
@@ -114,6 +129,8 @@ class Scripts:
         digest: Digest,
         source: str | None,
         toolset: ToolsetRef | None,
+        *,
+        keep: bool,
     ) -> ScriptReport:
         if source is None:
             source = await self._store.get_script(namespace, digest)
@@ -126,7 +143,7 @@ class Scripts:
             organization=organization,
             toolset=None if toolset is None else (toolset.name, toolset.digest),
         )
-        if checked.compiled is not None:
+        if checked.compiled is not None and keep:
             await self._keep(namespace, digest, source, toolset, checked)
         return ScriptReport(
             digest,
@@ -207,7 +224,7 @@ def _shown(found: dict[str, Json]) -> dict[str, Json]:
     return {name: value for name, value in found.items() if name != "hint" or value is not None}
 
 
-def _refused(diagnostics: Diagnostics) -> ScriptRefused:
+def script_refused(diagnostics: Diagnostics) -> ScriptRefused:
     wrong = [found for found in diagnostics if found.get("severity") == "error"]
     errors = [
         FieldError("script", str(found.get("code", "refused")), str(found.get("message", "")))

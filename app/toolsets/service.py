@@ -214,6 +214,11 @@ class Toolsets:
             self._tools[key] = known
         return known
 
+    async def definitions(self, organization: OrganizationId, toolset: ToolsetRef) -> list[Any]:
+        """The tools as they were pinned, in the order of their registration."""
+        found = await self._repository.find_definition(organization, toolset.name, toolset.digest)
+        return [] if found is None else list(found["tools"])
+
     async def script_names(self, organization: OrganizationId, originals: list[str]) -> list[tuple[str, str]]:
         return await self._repository.script_names(organization, originals)
 

@@ -141,5 +141,12 @@ def missing_view(missing: Missing) -> dict[str, Any]:
     return {"tool": missing.tool, "args": orjson.Fragment(missing.args)}
 
 
+class ByDigest:
+    """For a run whose values are too much for one answer: each is `{sha256, bytes}`, to be read by its digest."""
+
+    def text(self, value: Value) -> bytes:
+        return b'{"sha256":"%b","bytes":%d}' % (value.sha256.encode(), value.bytes)
+
+
 def whole(value: Value, texts: Texts) -> Any:
     return orjson.Fragment(texts.text(value))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from sandbox.activation.outcome import call_view, decoded, ending, missing_view, report_of, whole
+from sandbox.activation.outcome import ByDigest, call_view, decoded, ending, missing_view, report_of, whole
 from sandbox.activation.ports import Blobs, Isolates
 from sandbox.activation.reenacted import Play
 from sandbox.activation.scenario import (
@@ -37,6 +37,8 @@ TEST_RUN = RunId("00000000-0000-7000-8000-000000000000")
 """`run.id` in a test without cassette."""
 SEED = hashlib.sha256(b"rewind/test").hexdigest()[:32]
 TTL_MS = 30 * 86_400_000
+VALUES_BYTES_MAX = 64 * 1024 * 1024
+"""Of all values of a run that are in one answer, or in memory for a what-if."""
 
 
 class Sandbox(Isolates, Protocol):
@@ -111,9 +113,14 @@ async def replay_run(
     if is_redacted(entries):
         return {"unavailable": "A value of this run was redacted: it can be verified, not executed again."}
     cassette = cassette_of(decoded(entries))
-    texts = await _texts_of(cassette, play.namespace, blobs)
+    size = sum(value.bytes for value in _values_of(cassette))
     if overrides is None:
-        return await _verified(sandbox, play, entries, blobs, cassette, texts, own_script=own_script)
+        shown = ByDigest() if size > VALUES_BYTES_MAX else await _texts_of(cassette, play.namespace, blobs)
+        return await _verified(sandbox, play, entries, blobs, cassette, shown, own_script=own_script)
+    if size > VALUES_BYTES_MAX:
+        message = f"the run has {size:,} bytes of values; a what-if takes runs up to {VALUES_BYTES_MAX:,}"
+        return {"refused": {"path": "overrides", "message": message}}
+    texts = await _texts_of(cassette, play.namespace, blobs)
     try:
         scenario = _scenario_of(cassette, texts, _read_overrides(overrides, cassette))
     except ScenarioError as error:
@@ -127,7 +134,7 @@ async def _verified(
     entries: Sequence[StoredEntry],
     blobs: Blobs,
     cassette: Cassette,
-    texts: Texts,
+    texts: Texts | ByDigest,
     *,
     own_script: bool,
 ) -> dict[str, Any]:

@@ -83,3 +83,13 @@ class SandboxClient:
             namespace, "check", orjson.dumps(question), timeout_ms=CHECK_TIMEOUT_MS
         )
         return Checked(**orjson.loads(answer))
+
+    async def test(self, namespace: NamespaceId, question: dict[str, Any]) -> bytes:
+        """Try a script in virtual time: its report, or what of the question is refused. Errors: Unavailable."""
+        return await self._requests.ask(namespace, "test", orjson.dumps(question), timeout_ms=TEST_TIMEOUT_MS)
+
+    async def replay(self, namespace: NamespaceId, question: dict[str, Any], cpu_us: int) -> bytes:
+        """Execute a recorded run again that used this CPU. Errors: Unavailable."""
+        return await self._requests.ask(
+            namespace, "replay", orjson.dumps(question), timeout_ms=reexecution_timeout_ms(cpu_us)
+        )

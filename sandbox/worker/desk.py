@@ -8,13 +8,17 @@ from sandbox.journal.ids import WorkerId
 from sandbox.store.postgres.requests import RequestDesk, SandboxRequest
 from sandbox.worker.answers.bench import Bench, Kind
 from sandbox.worker.answers.check import check
+from sandbox.worker.answers.replay import replay
 from sandbox.worker.answers.strip import strip
+from sandbox.worker.answers.test import try_script
 
 logger = logging.getLogger(__name__)
 
 KINDS: dict[str, Kind] = {
     "check": Kind(check),
     "strip": Kind(strip),
+    "test": Kind(try_script, executes=True),
+    "replay": Kind(replay, executes=True),
 }
 ANSWERING_MAX = 12
 """Questions that only read scripts, at once."""

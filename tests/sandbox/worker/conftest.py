@@ -14,7 +14,7 @@ import pytest_asyncio
 from sandbox.compiler.check import Checker
 from sandbox.config import DataPlaneSettings, S3Location
 from sandbox.isolate.api import IsolateHandle, RunSetup
-from sandbox.isolate.compiled import Compiled
+from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.pool import ChildPool
 from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import TYPE_OF, encode_body
@@ -54,6 +54,9 @@ class CountingPool:
     async def open(self, setup: RunSetup) -> IsolateHandle:
         self.opened.append(setup.run)
         return await self.pool.open(setup)
+
+    async def strip(self, source: str, epoch: int, *, tenant: str = "") -> Compiled | list[Diagnostic]:
+        return await self.pool.strip(source, epoch, tenant=tenant)
 
 
 @dataclass
