@@ -127,7 +127,7 @@ def build_services(
             sandbox=sandbox,
             scripts=scripts,
             toolsets=toolsets,
-            repository=ReplayRepository(pool),
+            repository=ReplayRepository(pool, store.keys),
             epoch=epoch,
         ),
         sealer=Sealer(store),

@@ -943,7 +943,7 @@ CREATE TABLE public.replays (
     answer bytea
 );
 
-COMMENT ON TABLE public.replays IS 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of sandbox_requests. answer: null while it runs; past its deadline it is lost, and may be asked for again.';
+COMMENT ON TABLE public.replays IS 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of sandbox_requests. answer: sealed, null while it runs; past its deadline it is lost, and may be asked for again.';
 
 CREATE TABLE public.run_facts (
     namespace_id uuid NOT NULL,

@@ -4,15 +4,18 @@ import asyncpg
 
 from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.keys import NamespaceKeys
 
+ANSWER_PLACE = b"replay"
 KEPT_MS = 86_400_000
 KEPT_MAX = 100
 """Per namespace; older ones are forgotten."""
 
 
 class ReplayRepository:
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, keys: NamespaceKeys) -> None:
         self._pool = pool
+        self._keys = keys
 
     async def note(self, namespace: NamespaceId, run: RunId, replay: str, left_ms: int) -> None:
         """A replay goes on that nobody waits for any more."""
@@ -36,6 +39,7 @@ class ReplayRepository:
 
     async def answer(self, namespace: NamespaceId, run: RunId, replay: str, answer: bytes | None) -> None:
         """Keep what came out; None: nothing will, it may be asked for again."""
+        sealer = (await self._keys.of(namespace)).of(f"replay/{replay}")
         async with acquired(self._pool) as connection:
             await connection.execute(
                 "update replays set answer = $4, deadline = case when $4::bytea is null then 0 else deadline end"
@@ -43,7 +47,7 @@ class ReplayRepository:
                 namespace,
                 run,
                 replay,
-                answer,
+                None if answer is None else sealer.seal(answer, ANSWER_PLACE),
             )
 
     async def find(self, namespace: NamespaceId, run: RunId, replay: str) -> tuple[bytes | None, bool] | None:
@@ -56,4 +60,9 @@ class ReplayRepository:
                 run,
                 replay,
             )
-        return None if row is None else (row["answer"], row["open"])
+        if row is None:
+            return None
+        if row["answer"] is None:
+            return None, row["open"]
+        sealer = (await self._keys.of(namespace)).of(f"replay/{replay}")
+        return sealer.open(row["answer"], ANSWER_PLACE), row["open"]

@@ -10,5 +10,5 @@ create table replays (
   primary key (namespace_id, run_id, id)
 );
 comment on table replays is 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of '
-  'sandbox_requests. answer: null while it runs; past its deadline it is lost, and may be asked for again.';
+  'sandbox_requests. answer: sealed, null while it runs; past its deadline it is lost, and may be asked for again.';
 create index replays_by_age on replays (namespace_id, created_at);

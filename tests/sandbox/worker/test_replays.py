@@ -39,7 +39,7 @@ export default async function main() { try { await waitForSignal("go"); } finall
 async def sandbox(bench: Bench) -> AsyncIterator[SandboxClient]:
     hints = HintBus(bench.hints, "api")
     hints.start()
-    yield SandboxClient(RequestDesk(bench.edge.pool, hints))
+    yield SandboxClient(RequestDesk(bench.edge.pool, hints, bench.edge.keys))
     hints.close()
 
 
