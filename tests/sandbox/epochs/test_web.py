@@ -114,14 +114,18 @@ async def test_a_digest_settles_in_its_place(run: Run) -> None:
         ("new TextDecoder('utf-16le').decode(new Uint8Array([0x41, 0, 0xe9, 0]))", "Aé"),
         ("[btoa('\\u00ff\\u0000a'), atob(' /w Bh ').length]", ["/wBh", 3]),
         (
-            "(() => { const c: any = { d: new Date(5), m: new Map([[1, new Set([2])]]), r: /x/gi, b: new Uint8Array([1]), e: new RangeError('e') }; c.self = c;\n"
-            "const k: any = structuredClone(c); return [k.self === k, k.d.getTime(), [...k.m.get(1)], k.r.flags, k.b[0], k.e instanceof RangeError, k.e.message, k !== c]; })()",
+            (
+                "(() => { const c: any = { d: new Date(5), m: new Map([[1, new Set([2])]]), r: /x/gi, b: new Uint8Array([1]), e: new RangeError('e') }; c.self = c;\n"
+                "const k: any = structuredClone(c); return [k.self === k, k.d.getTime(), [...k.m.get(1)], k.r.flags, k.b[0], k.e instanceof RangeError, k.e.message, k !== c]; })()"
+            ),
             [True, 5, [2], "gi", 1, True, "e", True],
         ),
         (
-            "await new Promise((ok) => { const t = new EventTarget(); const seen: string[] = []; t.addEventListener('a', (e) => seen.push(e.type), { once: true });"
-            " t.addEventListener('a', { handleEvent(e) { seen.push('object'); e.preventDefault(); } });"
-            " const first = t.dispatchEvent(new Event('a', { cancelable: true })); t.dispatchEvent(new Event('a')); ok([first, seen]); })",
+            (
+                "await new Promise((ok) => { const t = new EventTarget(); const seen: string[] = []; t.addEventListener('a', (e) => seen.push(e.type), { once: true });"
+                " t.addEventListener('a', { handleEvent(e) { seen.push('object'); e.preventDefault(); } });"
+                " const first = t.dispatchEvent(new Event('a', { cancelable: true })); t.dispatchEvent(new Event('a')); ok([first, seen]); })"
+            ),
             [False, ["a", "object", "object"]],
         ),
         (
