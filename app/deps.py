@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from app.dispatcher.calls import CallMaker
     from app.health import Health
     from app.reenactments.service import Reenactments
+    from app.runs.forks import Forks
     from app.runs.live import LiveJournals
     from app.runs.service import Runs
     from app.scheduler.seals import Sealer
@@ -34,6 +35,7 @@ class Services:
     toolsets: "Toolsets"
     scripts: "Scripts"
     runs: "Runs"
+    forks: "Forks"
     live: "LiveJournals"
     reenactments: "Reenactments"
     sealer: "Sealer"

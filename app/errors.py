@@ -2,7 +2,7 @@
 
 ApiError (400 invalid_request)
 ├── InvalidJson 400 · UnsupportedMediaType 415 · TooLarge 413
-├── RunEnded, RunActive, HistoryUnavailable 409
+├── RunEnded, RunActive, RunQuarantined, HistoryUnavailable, EpochUnavailable 409
 ├── ScriptRefused, InputRefused, ToolsetInvalid, UnknownToolset, UnknownWorkflow 422
 ├── QuotaExceeded, HistoryFull 429
 └── those of tenancy/errors.py: Unauthenticated, InsufficientScope, NotFound, …
@@ -55,8 +55,18 @@ class RunActive(ApiError):
     status = 409
 
 
+class RunQuarantined(ApiError):
+    code = "run_quarantined"
+    status = 409
+
+
 class HistoryUnavailable(ApiError):
     code = "history_unavailable"
+    status = 409
+
+
+class EpochUnavailable(ApiError):
+    code = "epoch_unavailable"
     status = 409
 
 

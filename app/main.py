@@ -30,6 +30,8 @@ from app.responses import json_response
 from app.runs.batch import router as batch_router
 from app.runs.endpoints import router as runs_router
 from app.runs.events import router as events_router
+from app.runs.fork_endpoints import router as forks_router
+from app.runs.forks import Forks
 from app.runs.live import LiveJournals
 from app.runs.repository import RunRepository
 from app.runs.service import Runs
@@ -130,6 +132,7 @@ def build_services(
             repository=ReplayRepository(pool, store.keys),
             epoch=epoch,
         ),
+        forks=Forks(store=store, repository=journals, scripts=scripts, sandbox=sandbox, values=values),
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
@@ -178,6 +181,7 @@ def create_app(services: Services) -> FastAPI:
     for router in (
         runs_router,
         batch_router,
+        forks_router,
         events_router,
         scripts_router,
         reenactments_router,

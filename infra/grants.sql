@@ -9,7 +9,7 @@ grant execute on all functions in schema public to rewind_api, rewind_worker, re
 grant select, insert on entries to rewind_api, rewind_worker;
 grant select on clock, schema_migrations to rewind_api, rewind_worker, rewind_retention;
 grant select, insert, update, delete on pending to rewind_api, rewind_worker;
-grant select, insert, delete on signal_ids to rewind_api, rewind_worker;
+grant select, insert, delete on signal_ids, held_events to rewind_api, rewind_worker;
 grant select, insert, update on quarantines to rewind_api, rewind_worker;
 grant select, insert, update, delete on workers to rewind_api, rewind_worker;
 grant select, insert, update, delete on sandbox_requests to rewind_api, rewind_worker;
@@ -50,7 +50,7 @@ grant select, insert, update, delete on toolsets to rewind_api;
 
 -- Retention ends journals and redacts values.
 grant select, update, delete on entries to rewind_retention;
-grant select, delete on runs, run_facts, pending, signal_ids, quarantines, idempotency to rewind_retention;
+grant select, delete on runs, run_facts, pending, signal_ids, held_events, quarantines, idempotency to rewind_retention;
 
 -- Tests have both planes by membership, and move time.
 grant update on clock to rewind_test;

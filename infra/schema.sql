@@ -143,6 +143,7 @@ begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
   if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
+  if r.forking then return hold_event(p_ns, p_run, p_guard, p_n, p_signal, p_type, p_body, p_not_before); end if;
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
@@ -198,6 +199,31 @@ begin
       p_not_before[i]);
     outcomes[i] := v.outcome; seqs[i] := v.seq; times[i] := v.at; owners[i] := v.owner;
   end loop;
+end $$;
+
+CREATE FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  seq int := p_first;
+  last bigint;
+begin
+  at := now_ms();
+  select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
+  appended := found and r.forking and r.status = 0 and r.owner = p_worker and r.owner_epoch = p_owner_epoch
+    and r.next_seq = p_first;
+  if not appended then return; end if;
+  last := r.last_time;
+  for k in 1 .. cardinality(e_type) loop
+    if e_cause[k] is null then last := coalesce(e_time[k], greatest(last, at)); end if;
+    insert into entries (namespace_id, run_id, seq, type, time, cause, fire_at, n, body)
+      values (p_ns, p_run, seq, e_type[k], coalesce(e_time[k], last), e_cause[k],
+        case when e_type[k] = 6 then coalesce(e_fire_at[k], at + e_delay[k]) end, nullif(e_n[k], 0), e_body[k]);
+    seq := seq + 1;
+  end loop;
+  next := seq;
+  update runs set next_seq = seq, last_time = last where namespace_id = p_ns and run_id = p_run;
 end $$;
 
 CREATE FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) RETURNS bigint
@@ -499,6 +525,38 @@ CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id
   select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.reoffered from changed c
 $$;
 
+CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+  at bigint := now_ms();
+  held held_events%rowtype;
+begin
+  update runs set forking = false, delivered = p_delivered, last_event = p_last_event, commands = p_commands,
+      calls = p_calls, cpu_us = p_cpu, activations = p_activations, cancel_seq = p_cancel_seq
+    where namespace_id = p_ns and run_id = p_run returning next_seq into next;
+  update run_facts set fork_report = p_report, progress = coalesce(p_progress, progress)
+    where namespace_id = p_ns and run_id = p_run;
+  insert into signal_ids (namespace_id, run_id, signal_id, seq) select p_ns, p_run, * from unnest(s_id, s_seq);
+  insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due, organization_id, toolset, route,
+      idempotent, gated, timeout_ms)
+    select p_ns, p_run, c.kind, c.n, c.seq, at, c.line, c.name,
+      case when c.kind = 1 then (select e.fire_at from entries e
+        where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) end,
+      case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end, c.route,
+      c.idempotent, c.gated, c.timeout
+    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout)
+      c (kind, n, seq, line, name, route, idempotent, gated, timeout);
+  if p_ending is not null then
+    perform end_run(p_ns, p_run, p_ending, next - 1, at);
+  end if;
+  for held in select * from held_events where namespace_id = p_ns and run_id = p_run order by n loop
+    perform append_event(p_ns, p_run, held.guard, held.entry_n, null, held.signal_id, held.type, held.body, held.not_before);
+  end loop;
+  delete from held_events where namespace_id = p_ns and run_id = p_run;
+  select next_seq into next from runs where namespace_id = p_ns and run_id = p_run;
+end $$;
+
 CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
     LANGUAGE sql
     AS $$
@@ -511,6 +569,32 @@ CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[],
     returning a.i, p.lease_until, p.stopping)
   select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
 $$;
+
+CREATE FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
+    LANGUAGE plpgsql
+    AS $$
+declare
+  held int;
+begin
+  select count(*) into held from held_events where namespace_id = p_ns and run_id = p_run;
+  if p_guard = 10 then
+    if exists (select from held_events where namespace_id = p_ns and run_id = p_run and signal_id = p_signal) then
+      return ('duplicate', null, null, null)::event_verdict;
+    end if;
+    if held >= 1000 then return ('history_full', null, null, null)::event_verdict; end if;
+  elsif p_guard in (4, 11) then
+    if exists (select from held_events where namespace_id = p_ns and run_id = p_run and type = p_type) then
+      return ('duplicate', null, null, null)::event_verdict;
+    end if;
+    delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
+  else
+    return ('not_pending', null, null, null)::event_verdict;
+  end if;
+  -- The deadline is a cancel from here on: its pending row is gone.
+  insert into held_events values (p_ns, p_run, held, case when p_guard = 4 then 11 else p_guard end, p_n, p_signal, p_type,
+    p_body, p_not_before);
+  return ('appended', null, null, null)::event_verdict;
+end $$;
 
 CREATE FUNCTION public.now_ms() RETURNS bigint
     LANGUAGE sql STABLE
@@ -658,7 +742,7 @@ end $$;
 
 COMMENT ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) IS 'Sealing again answers the seal that is there.';
 
-CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) RETURNS record
+CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb DEFAULT NULL::jsonb, p_fork_report bytea DEFAULT NULL::bytea, OUT outcome text, OUT run uuid) RETURNS record
     LANGUAGE plpgsql
     AS $$
 declare
@@ -666,7 +750,8 @@ declare
 begin
   if p_key is not null then
     insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
-      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, case when p_held then now_ms() else p_at end) on conflict do nothing;
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text,
+        case when p_held or p_fork is not null then now_ms() else p_at end) on conflict do nothing;
     if not found then
       select * into known from idempotency
         where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
@@ -675,12 +760,13 @@ begin
       return;
     end if;
   end if;
-  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
-    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held);
+  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready, forking)
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held, p_fork is not null);
   insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
-      created_by_kind, created_by_id, parent, started_at, deadline)
+      created_by_kind, created_by_id, parent, started_at, deadline, fork, fork_report)
     values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
-      p_by_kind, p_by_id, p_parent, p_at, p_deadline);
+      p_by_kind, p_by_id, p_parent, coalesce((p_fork ->> 'forked_at')::bigint, p_at), p_deadline, p_fork,
+      p_fork_report);
   insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
   if p_held then
@@ -689,7 +775,7 @@ begin
   outcome := 'started'; run := p_run;
 end $$;
 
-COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled.';
+COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled. p_fork: the run is a fork (see 0009); p_at is its parent''s time.';
 
 CREATE FUNCTION public.uuid_v7(p_at bigint) RETURNS uuid
     LANGUAGE sql
@@ -839,6 +925,20 @@ COMMENT ON COLUMN public.events.endpoint_id IS 'Only for this endpoint (ping).';
 
 COMMENT ON COLUMN public.events.body IS 'The whole message, sealed under the namespace''s key; null until projected.';
 
+CREATE TABLE public.held_events (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    n integer NOT NULL,
+    guard smallint NOT NULL,
+    entry_n integer NOT NULL,
+    signal_id text COLLATE pg_catalog."C",
+    type smallint NOT NULL,
+    body bytea NOT NULL,
+    not_before bigint NOT NULL
+);
+
+COMMENT ON TABLE public.held_events IS 'Signals and cancels of forks that are still being made, in the order in which they came.';
+
 CREATE TABLE public.idempotency (
     organization_id uuid NOT NULL,
     namespace_id uuid NOT NULL,
@@ -963,12 +1063,18 @@ CREATE TABLE public.run_facts (
     end_seq integer,
     deadline bigint NOT NULL,
     progress bytea,
-    sealed boolean DEFAULT false NOT NULL
+    sealed boolean DEFAULT false NOT NULL,
+    fork jsonb,
+    fork_report bytea
 );
 
 COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
 
 COMMENT ON COLUMN public.run_facts.sealed IS 'The run has ended and its seal is in seals.';
+
+COMMENT ON COLUMN public.run_facts.fork IS 'Of forks: {forked_at, at?}.';
+
+COMMENT ON COLUMN public.run_facts.fork_report IS 'Sealed JSON: what a fork reuses, as the API shows it.';
 
 CREATE TABLE public.runs (
     namespace_id uuid NOT NULL,
@@ -986,7 +1092,8 @@ CREATE TABLE public.runs (
     cancel_seq integer,
     cpu_us bigint DEFAULT 0 NOT NULL,
     activations integer DEFAULT 0 NOT NULL,
-    calls integer DEFAULT 0 NOT NULL
+    calls integer DEFAULT 0 NOT NULL,
+    forking boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='60');
 
@@ -1005,6 +1112,8 @@ COMMENT ON COLUMN public.runs.owner_epoch IS 'Counts the owners: an append of a 
 COMMENT ON COLUMN public.runs.ready IS 'An event waits and nobody owns the run. Changed only together with owner, so that appends to an owned run update no index.';
 
 COMMENT ON COLUMN public.runs.cancel_seq IS 'Of the cancel_requested; null while nobody has asked.';
+
+COMMENT ON COLUMN public.runs.forking IS 'A fork whose reused entries are not all recorded yet.';
 
 CREATE UNLOGGED TABLE public.sandbox_requests (
     id uuid NOT NULL,
@@ -1183,6 +1292,9 @@ ALTER TABLE ONLY public.entries
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (namespace_id, id);
 
+ALTER TABLE ONLY public.held_events
+    ADD CONSTRAINT held_events_pkey PRIMARY KEY (namespace_id, run_id, n);
+
 ALTER TABLE ONLY public.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (organization_id, namespace_id, route, key);
 
@@ -1286,6 +1398,8 @@ CREATE INDEX pending_offered ON public.pending USING btree (organization_id, nam
 
 CREATE INDEX replays_by_age ON public.replays USING btree (namespace_id, created_at);
 
+CREATE INDEX run_facts_parent ON public.run_facts USING btree (namespace_id, ((parent ->> 'run'::text)), run_id) WHERE (parent IS NOT NULL);
+
 CREATE INDEX run_facts_status ON public.run_facts USING btree (namespace_id, status, run_id);
 
 CREATE INDEX run_facts_unsealed ON public.run_facts USING btree (ended_at) WHERE ((ended_at IS NOT NULL) AND (NOT sealed));
@@ -1328,6 +1442,11 @@ REVOKE ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard s
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_api;
@@ -1384,10 +1503,20 @@ GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
@@ -1436,10 +1565,10 @@ GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_ent
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_api;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_worker;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, OUT outcome text, OUT run uuid) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.uuid_v7(p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_api;
@@ -1469,6 +1598,10 @@ GRANT SELECT,DELETE,UPDATE ON TABLE public.entries TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.events TO rewind_api;
 GRANT INSERT ON TABLE public.events TO rewind_worker;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_api;
+GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.held_events TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
 GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;

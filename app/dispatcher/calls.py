@@ -21,6 +21,7 @@ from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolFailure, Value
 from sandbox.journal.errors import Unavailable
+from sandbox.journal.fork import idempotency_key
 from sandbox.store.interface import EventAppend, Guard
 from sandbox.store.postgres.calls import ClaimedCall
 from sandbox.store.postgres.edge import PostgresEdge
@@ -148,7 +149,7 @@ class CallMaker:
     ) -> bytes:
         """Send the call and read the answer: the canonical text of the result. Errors: ToolFailed."""
         left_ms = timeout_ms if call.left_ms is None else min(call.left_ms, timeout_ms)
-        key = f"{call.run}/{call.call}"
+        key = idempotency_key(call.run, call.call, call.body)
         try:
             async with asyncio.timeout(max(0, left_ms) / 1000):
                 result = await self._servers.call_tool(

@@ -48,7 +48,7 @@ def run_view(
     truncated = output is not None and output.bytes > OUTPUT_BYTES_MAX
     error, reason = _ending(end)
     digest = record.toolset_digest
-    return {
+    view = {
         "id": record.run,
         "namespace": record.namespace_name,
         "status": record.status.name.lower(),
@@ -68,8 +68,8 @@ def run_view(
         "workflow": record.workflow,
         "toolset": None if record.toolset is None else f"{record.toolset}@{digest}",
         "parent": record.parent,
-        "forks": [],
-        "children": [],
+        "forks": list(record.forks),
+        "children": list(record.children),
         "epoch": record.epoch,
         "warnings": warnings,
         "created_by": {"kind": record.created_by[0], "id": record.created_by[1]},
@@ -83,6 +83,9 @@ def run_view(
             "activations": record.activations,
         },
     }
+    if record.fork is not None:
+        view["fork"] = None if record.fork_report is None else spliced(record.fork_report)
+    return view
 
 
 def entry_json(entry: StoredEntry) -> bytes:

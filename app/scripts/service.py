@@ -28,6 +28,9 @@ Diagnostics = list[dict[str, Json]]
 class ScriptStore(Protocol):
     async def put_script(self, namespace: NamespaceId, digest: Digest, source: str) -> None: ...
     async def get_script(self, namespace: NamespaceId, digest: Digest) -> str | None: ...
+    async def get_compiled(
+        self, namespace: NamespaceId, digest: Digest, epoch: Epoch
+    ) -> dict[str, Any] | None: ...
     async def put_compiled(
         self, namespace: NamespaceId, digest: Digest, epoch: Epoch, compiled: dict[str, Any]
     ) -> None: ...
@@ -51,15 +54,19 @@ class ScriptReport:
 
     def require_input(self, value: Json) -> None:
         """InputRefused, with the paths, when main does not take this."""
-        errors = input_errors(self.input_schema, value)
-        if errors:
-            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-            first = errors[0]
-            raise InputRefused(
-                f"main does not take this input: {first.path}: {first.message}{more}",
-                errors=errors,
-                extra={"input_type": self.input_type},
-            )
+        require_input(self.input_type, self.input_schema, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A script that could run, checked and not kept yet; source and checked are None when it is known."""
+
+    digest: Digest
+    compiled: dict[str, Any]
+    source: str | None
+    checked: Checked | None
+    input_type: str | None = None
+    input_schema: Json = True
 
 
 class Scripts:
@@ -144,7 +151,7 @@ class Scripts:
             toolset=None if toolset is None else (toolset.name, toolset.digest),
         )
         if checked.compiled is not None and keep:
-            await self._keep(namespace, digest, source, toolset, checked)
+            await self._keep(namespace, digest, source, toolset, checked, self._epoch)
         return ScriptReport(
             digest,
             checked.compiled is not None,
@@ -154,6 +161,44 @@ class Scripts:
             checked.input_schema,
         )
 
+    async def candidate(
+        self,
+        organization: OrganizationId,
+        namespace: NamespaceId,
+        script: str,
+        toolset: ToolsetRef | None,
+        epoch: Epoch,
+    ) -> Candidate:
+        """A script for runs of an epoch of the past; nothing is stored.
+
+        Errors: TooLarge, NotFound, ScriptRefused, Unavailable.
+        """
+        source = None if DIGEST.fullmatch(script) else script
+        digest = Digest(script) if source is None else _digest_of(script)
+        compiled = await self._store.get_compiled(namespace, digest, epoch)
+        within = "" if toolset is None else toolset.digest
+        known = await self._repository.find_check(namespace, digest, within, epoch, CHECKER)
+        if compiled is not None and known is not None:
+            return Candidate(digest, compiled, None, None, known.input_type, known.input_schema)
+        if source is None:
+            source = await self._store.get_script(namespace, digest)
+        if source is None:
+            raise NotFound(f"There is no script {digest} in this namespace: send its source once.")
+        pinned = None if toolset is None else (toolset.name, toolset.digest)
+        checked = await self._sandbox.check(
+            namespace, source, epoch, organization=organization, toolset=pinned
+        )
+        if checked.compiled is None:
+            raise script_refused([_shown(found) for found in checked.diagnostics])
+        return Candidate(digest, checked.compiled, source, checked, checked.input_type, checked.input_schema)
+
+    async def keep(
+        self, namespace: NamespaceId, found: Candidate, toolset: ToolsetRef | None, epoch: Epoch
+    ) -> None:
+        """Store a candidate; again is harmless."""
+        if found.source is not None and found.checked is not None:
+            await self._keep(namespace, found.digest, found.source, toolset, found.checked, epoch)
+
     async def _keep(
         self,
         namespace: NamespaceId,
@@ -161,15 +206,16 @@ class Scripts:
         source: str,
         toolset: ToolsetRef | None,
         checked: Checked,
+        epoch: Epoch,
     ) -> None:
         assert checked.compiled is not None
         await self._store.put_script(namespace, digest, source)
-        await self._store.put_compiled(namespace, digest, self._epoch, checked.compiled)
+        await self._store.put_compiled(namespace, digest, epoch, checked.compiled)
         await self._repository.put_check(
             namespace,
             digest,
             (None, "") if toolset is None else (toolset.text, toolset.digest),
-            self._epoch,
+            epoch,
             CHECKER,
             Check(
                 checked.input_type,
@@ -208,6 +254,18 @@ def script_view(row: Any) -> dict[str, Any]:
         "output_type": row["output_type"],
         "created_at": iso(row["created_at"]),
     }
+
+
+def require_input(input_type: str | None, schema: Json, value: Json) -> None:
+    errors = input_errors(schema, value)
+    if errors:
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        first = errors[0]
+        raise InputRefused(
+            f"main does not take this input: {first.path}: {first.message}{more}",
+            errors=errors,
+            extra={"input_type": input_type},
+        )
 
 
 def _digest_of(source: str) -> Digest:

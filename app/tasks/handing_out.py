@@ -16,6 +16,7 @@ from app.toolsets.definition import PinnedTool
 from app.values import Values
 from sandbox.journal.codec import encode_body, value_in
 from sandbox.journal.entries import EntryType, ToolFailure
+from sandbox.journal.fork import idempotency_key
 from sandbox.store.interface import EventAppend, Guard, Task
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.tasks import key_of
@@ -71,7 +72,7 @@ def _view(task: Task, tool: PinnedTool | None, args: bytes) -> dict[str, Any]:
         "tool": task.tool if tool is None else tool.original,
         "args": spliced(args),
         "attempt": task.attempt,
-        "idempotency_key": f"{task.run}/{task.call}",
+        "idempotency_key": idempotency_key(task.run, task.call, task.body),
         "lease_ms": LEASE_MS,
         "labels": task.labels,
     }

@@ -35,6 +35,7 @@ begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
   if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
+  if r.forking then return hold_event(p_ns, p_run, p_guard, p_n, p_signal, p_type, p_body, p_not_before); end if;
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
@@ -213,14 +214,15 @@ comment on function append_commands is 'p_waits holds one int[] per run in text 
 create function start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea,
   p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb,
   p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean,
-  out outcome text, out run uuid)
+  p_fork jsonb default null, p_fork_report bytea default null, out outcome text, out run uuid)
 language plpgsql as $$
 declare
   known idempotency%rowtype;
 begin
   if p_key is not null then
     insert into idempotency (organization_id, namespace_id, route, key, request_sha256, object_id, created_at)
-      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text, case when p_held then now_ms() else p_at end) on conflict do nothing;
+      values (p_organization, p_ns, p_route, p_key, p_request, p_run::text,
+        case when p_held or p_fork is not null then now_ms() else p_at end) on conflict do nothing;
     if not found then
       select * into known from idempotency
         where organization_id = p_organization and namespace_id = p_ns and route = p_route and key = p_key;
@@ -229,12 +231,13 @@ begin
       return;
     end if;
   end if;
-  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready)
-    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held);
+  insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready, forking)
+    values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held, p_fork is not null);
   insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
-      created_by_kind, created_by_id, parent, started_at, deadline)
+      created_by_kind, created_by_id, parent, started_at, deadline, fork, fork_report)
     values (p_ns, p_run, p_organization, p_script, p_toolset, p_toolset_digest, p_workflow, p_labels,
-      p_by_kind, p_by_id, p_parent, p_at, p_deadline);
+      p_by_kind, p_by_id, p_parent, coalesce((p_fork ->> 'forked_at')::bigint, p_at), p_deadline, p_fork,
+      p_fork_report);
   insert into entries (namespace_id, run_id, seq, type, time, body) values (p_ns, p_run, 0, 1, p_at, p_body);
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 4, 0, 0, p_at, p_deadline);
   if p_held then
@@ -242,7 +245,8 @@ begin
   end if;
   outcome := 'started'; run := p_run;
 end $$;
-comment on function start_run is 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled.';
+comment on function start_run is 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled. '
+  'p_fork: the run is a fork (see 0009); p_at is its parent''s time.';
 
 -- The start of held runs has come.
 create function begin_runs(p_ns uuid[], p_run uuid[]) returns bigint language sql as $$

@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from sandbox.activation.budget import Budget
 from sandbox.activation.drafts import Emission, PinnedTool, emission_of
 from sandbox.activation.ending import Settlement, withdraw
+from sandbox.activation.forking import make_fork
 from sandbox.activation.inbox import Inbox
+from sandbox.activation.loading import read_journal, run_setup, started_of
 from sandbox.activation.parked import ParkedClaim, ParkedClaims
 from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.activation.report import Report
 from sandbox.activation.setup import pinned_tools
 from sandbox.activation.values import CHUNK_BYTES, deliverable, store_big_values, wire_bytes
-from sandbox.isolate.api import Delivery, IsolateHandle, LimitExceeded, RunSetup, ToolName
-from sandbox.isolate.compiled import Compiled
-from sandbox.journal.codec import decode_body, encode_body
+from sandbox.isolate.api import Delivery, IsolateHandle, LimitExceeded
+from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import (
     DELIVERED_TYPES,
     CancelRequested,
     EntryType,
     Limits,
-    RunStarted,
 )
 from sandbox.journal.errors import ImpossibleEntry
 from sandbox.journal.ids import RunId, Seq, TimeMs
@@ -47,7 +47,6 @@ logger = logging.getLogger(__name__)
 
 CHAIN_MAX = 256
 """Events delivered in one go; then other runs have their turn."""
-PAGE = 2_000
 SURVIVED_CPU_FACTOR = 4
 """An event that was survived before gets more time on replay: it must never become an abort."""
 
@@ -131,8 +130,8 @@ class LiveRun:
         None: the run waits. Errors: LostRunError; Divergence and ImpossibleEntry (quarantine); Unavailable
         and ChildDied (drop and load again).
         """
-        if not self.loaded:
-            await self._load()
+        if not self.loaded and (made := await self._load()) is not None:
+            return made
         events = self.inbox.take(self._chain)
         if not events and self.inbox.gap:
             after, believed = Seq(self.inbox.position - 1), self.inbox.length
@@ -165,54 +164,48 @@ class LiveRun:
 
     # -- Loading
 
-    async def _load(self) -> None:
+    async def _load(self) -> Committed | None:
+        """Read the run and execute its script up to where it was. A fork is made first: then Committed, not loaded."""
         self._stage = self._stage_before = "running"
         self._cancel_seq = self._first_cleanup_call = None
         self._in_flight = 0
         self.inbox = Inbox(Seq(self.delivered + 1))
         self.facts, entries = await asyncio.gather(
-            self._store.load_facts(self.namespace, self.run), self._read_all()
+            self._store.load_facts(self.namespace, self.run),
+            read_journal(self._store, self.namespace, self.run),
         )
         if self.facts is None:
             raise ImpossibleEntry(f"the script or the toolset of run {self.run} is gone")
+        if self.facts.fork is not None:
+            return await self._fork(self.facts, entries)
         self._tools = pinned_tools(self.facts.tools)
-        started, _ = decode_body(entries[0].type, entries[0].body)
-        if not isinstance(started, RunStarted):
-            raise ImpossibleEntry("the journal does not begin with run_started")
+        started = started_of(entries)
         self.inbox.offer_all(entries)
         self._settlement = await Settlement.load(self._store, self.namespace, self.run, entries)
         if self._settlement is not None:
-            return
+            return None
         self._within = Budget(started.limits, self.facts.cpu_us)
-        self._isolate = await self._isolates.open(
-            RunSetup(
-                run=self.run,
-                namespace=self.facts.namespace_name,
-                epoch=self.epoch,
-                compiled=Compiled.from_json(self.facts.compiled),
-                tools=tuple(
-                    ToolName(tool.name, tool.policy.approval is not None) for tool in self._tools.values()
-                ),
-                cpu_ms_per_event=started.limits.cpu_ms_per_event,
-                heap_bytes=started.limits.heap_bytes,
-                tenant=self.namespace,
-                alone=self.alone,
-            )
-        )
+        self._isolate = await self._isolates.open(run_setup(self.facts, started, alone=self.alone))
         await self._replay(entries)
+        return None
 
-    async def _read_all(self) -> list[StoredEntry]:
-        entries: list[StoredEntry] = []
-        while True:
-            page = await self._store.read_entries(
-                self.namespace, self.run, after=Seq(len(entries) - 1), limit=PAGE
-            )
-            entries += page
-            if len(page) < PAGE:
-                break
-        if not entries or entries[-1].seq != len(entries) - 1:
-            raise ImpossibleEntry(f"the journal of run {self.run} has gaps")
-        return entries
+    async def _fork(self, facts: RunFacts, entries: list[StoredEntry]) -> Committed:
+        """Record what the fork reuses; from then on it is loaded like any run."""
+        forked = await make_fork(
+            facts,
+            entries,
+            store=self._store,
+            blobs=self._blobs,
+            isolates=self._isolates,
+            owner_epoch=self.owner_epoch,
+            alone=self.alone,
+        )
+        if not forked.verdict.appended:
+            raise LostRunError(f"run {self.run} has another owner or has ended")
+        self.delivered, self.commands = forked.prefix.delivered, forked.prefix.commands
+        self.inbox.known_length(forked.verdict.next_seq)
+        self.ended = forked.prefix.ends is not None
+        return Committed(self, forked.offered, ended=self.ended, time=forked.verdict.time)
 
     async def _replay(self, entries: list[StoredEntry]) -> None:
         recorded = [entry for entry in entries if entry.cause is not None]

@@ -5,6 +5,7 @@ from typing import Protocol
 from sandbox.isolate.api import IsolateHandle, RunSetup
 from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Digest, NamespaceId, RunId, Seq, Sha256, WorkerId
+from sandbox.store.forks import ForkAppend
 from sandbox.store.interface import (
     FROM_START,
     CommandAppend,
@@ -28,6 +29,7 @@ class OwnedRuns(Protocol):
         self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None = None
     ) -> StoredEntry | None: ...
     async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
+    async def append_fork(self, append: ForkAppend) -> CommandVerdict: ...
     async def append_event(self, event: EventAppend) -> EventVerdict: ...
     async def unbegun_calls(
         self, namespace: NamespaceId, run: RunId, *, below: int | None, deferred: bool

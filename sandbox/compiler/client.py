@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId
+from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId, RunId, Seq, TimeMs
 
 CHECK_TIMEOUT_MS = 30_000
 """To strip or check a script."""
@@ -44,6 +44,14 @@ class Checked:
     output_type: str | None
     input_schema: Json
     """True when any input is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlan:
+    """`gone` says why the parent's history cannot be reused; otherwise `report` is what would be."""
+
+    report: dict[str, Json] | None
+    gone: str | None
 
 
 class SandboxClient:
@@ -93,3 +101,32 @@ class SandboxClient:
         return await self._requests.ask(
             namespace, "replay", orjson.dumps(question), timeout_ms=reexecution_timeout_ms(cpu_us)
         )
+
+    async def fork_plan(
+        self,
+        namespace: NamespaceId,
+        *,
+        parent: RunId,
+        run: RunId,
+        time: TimeMs,
+        at: Seq | None,
+        started: bytes,
+        compiled: dict[str, Json],
+        timeout_ms: int,
+    ) -> ForkPlan:
+        """What a fork would reuse. `started` is the body of its run_started, `time` that entry's.
+
+        Errors: Unavailable.
+        """
+        question = {
+            "parent": parent,
+            "run": run,
+            "time": time,
+            "at": at,
+            "started": started.decode(),
+            "compiled": compiled,
+        }
+        answer = orjson.loads(
+            await self._requests.ask(namespace, "fork_plan", orjson.dumps(question), timeout_ms=timeout_ms)
+        )
+        return ForkPlan(answer["report"], answer["gone"])

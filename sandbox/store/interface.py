@@ -11,7 +11,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, Protocol
 
 from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import Digest, Epoch, NamespaceId, OrganizationId, RunId, Seq, TimeMs, WorkerId
+from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId, RunId, Seq, TimeMs, WorkerId
 
 FROM_START = Seq(-1)
 BEFORE_ALL = TimeMs(0)
@@ -185,6 +185,14 @@ class ClaimedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class ForkOrder:
+    """A fork that is still being made: of which run, and where the reuse ends at the latest."""
+
+    parent: RunId
+    at: Seq | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """What a run's owner needs beside its journal."""
 
@@ -202,6 +210,8 @@ class RunFacts:
     labels: dict[str, str]
     cpu_us: int = 0
     """Used so far."""
+    fork: ForkOrder | None = None
+    """Given until everything that the fork reuses is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +235,11 @@ class StartRun:
     request_sha256: bytes = b""
     held: bool = False
     """`time` is ahead: run_started is recorded at once and delivered not before that."""
+    parent: dict[str, Json] | None = None
+    """As the run shows it: `{run, kind, call?}`."""
+    fork: dict[str, Json] | None = None
+    """The run is a fork: `{forked_at, at?}`. Its owner first records what it reuses."""
+    fork_report: bytes | None = None
 
 
 class StartOutcome(StrEnum):
@@ -340,6 +355,12 @@ class RunRecord:
     progress: bytes | None
     pending: tuple[PendingRow, ...]
     pending_count: int
+    fork: dict[str, Any] | None = None
+    """Of forks: `{forked_at, at?}`."""
+    fork_report: bytes | None = None
+    """JSON text of what it reuses; None until that is known."""
+    forks: tuple[RunId, ...] = ()
+    children: tuple[RunId, ...] = ()
 
 
 class JournalStore(Protocol):

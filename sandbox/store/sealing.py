@@ -152,6 +152,7 @@ def entry_place(type_: int) -> bytes:
 
 
 PROGRESS_PLACE = b"progress"
+FORK_PLACE = b"fork"
 REPORT_PLACE = b"quarantine"
 EVENT_PLACE = b"message"
 

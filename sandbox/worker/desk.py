@@ -8,6 +8,7 @@ from sandbox.journal.ids import WorkerId
 from sandbox.store.postgres.requests import RequestDesk, SandboxRequest
 from sandbox.worker.answers.bench import Bench, Kind
 from sandbox.worker.answers.check import check
+from sandbox.worker.answers.fork_plan import fork_plan
 from sandbox.worker.answers.replay import replay
 from sandbox.worker.answers.strip import strip
 from sandbox.worker.answers.test import try_script
@@ -19,6 +20,7 @@ KINDS: dict[str, Kind] = {
     "strip": Kind(strip),
     "test": Kind(try_script, executes=True),
     "replay": Kind(replay, executes=True),
+    "fork_plan": Kind(fork_plan, executes=True),
 }
 ANSWERING_MAX = 12
 """Questions that only read scripts, at once."""

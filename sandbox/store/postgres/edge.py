@@ -34,9 +34,7 @@ from sandbox.store.sealing import DataKey
 
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
-START_SQL = (
-    "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)"
-)
+START_SQL = "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21)"
 
 
 class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
@@ -107,7 +105,8 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
         call again is harmless (its guard answers). DataErased.
         """
         verdict = await self.event_batcher.put(await seal_event(self.keys, event))
-        if self._hints is not None and verdict.outcome is EventOutcome.APPENDED:
+        recorded = verdict.outcome is EventOutcome.APPENDED and verdict.seq is not None
+        if self._hints is not None and recorded:
             self._announce(self._hints, event, verdict)
         return verdict
 
@@ -228,10 +227,12 @@ async def _start(connection: asyncpg.Connection, item: SealedStart) -> StartVerd
         orjson.dumps(start.labels).decode(),
         start.created_by[0],
         start.created_by[1],
-        None,
+        None if start.parent is None else orjson.dumps(start.parent).decode(),
         start.route,
         start.idempotency_key,
         start.request_sha256,
         start.held,
+        None if start.fork is None else orjson.dumps(start.fork).decode(),
+        item.fork_report,
     )
     return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])))

@@ -25,6 +25,7 @@ from sandbox.journal.ids import (
     TimeMs,
     WorkerId,
 )
+from sandbox.store.forks import ForkAppend
 from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
     EVERYTHING,
@@ -38,6 +39,7 @@ from sandbox.store.interface import (
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.connection import Link, acquired, connect
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.forks import append_fork, fork_order
 from sandbox.store.postgres.keys import DataErased
 from sandbox.store.postgres.rows import json_of
 from sandbox.store.postgres.sealed import SealedCommands, seal_commands
@@ -53,7 +55,7 @@ STALE_MS = 10_000
 APPEND_SQL = (
     "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 30)) + ")"
 )
-FACTS_SQL = """select r.epoch, r.cpu_us, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
+FACTS_SQL = """select r.epoch, r.cpu_us, r.forking, f.parent, f.fork, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
   from runs r
   join run_facts f on f.namespace_id = r.namespace_id and f.run_id = r.run_id
   join namespaces s on s.id = r.namespace_id
@@ -234,6 +236,10 @@ class PostgresOwner(PostgresEdge):
             for appended, first, after in zip(row["appended"], row["firsts"], row["nexts"], strict=True)
         ]
 
+    async def append_fork(self, append: ForkAppend) -> CommandVerdict:
+        """Append a chunk of what a fork reuses. Errors as those of append_commands."""
+        return await append_fork(self.pool, self.keys, append)
+
     async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
         """Stop executing the run until an operator decides; its events are recorded all the same."""
         try:
@@ -269,6 +275,7 @@ class PostgresOwner(PostgresEdge):
             tools=tuple(tool for tool in definition.get("tools", ()) if "disabled" not in tool),
             labels=json_of(row["labels"]) or {},
             cpu_us=row["cpu_us"],
+            fork=fork_order(row["parent"], row["fork"]) if row["forking"] else None,
         )
 
     async def load_definition(

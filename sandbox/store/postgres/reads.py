@@ -20,7 +20,7 @@ from sandbox.store.postgres.rows import (
     record_of,
     signal_number,
 )
-from sandbox.store.sealing import PROGRESS_PLACE, REPORT_PLACE
+from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, REPORT_PLACE
 
 # A wait with a timeout is one thing to whoever reads it: its timer, made just before it, is its `until`.
 PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cross join lateral (
@@ -156,12 +156,14 @@ class Reads:
     ) -> list[RunRecord]:
         records = []
         for row in rows:
-            progress, run = row["progress"], str(row["run_id"])
-            if progress is not None:
-                key = await self.keys.of(NamespaceId(str(row["namespace_id"])))
-                progress = key.of(run).open(progress, PROGRESS_PLACE)
+            run = str(row["run_id"])
+            shown = {"progress": row["progress"], "fork_report": row["fork_report"]}
+            if any(shown.values()):
+                key = (await self.keys.of(NamespaceId(str(row["namespace_id"])))).of(run)
+                places = {"progress": PROGRESS_PLACE, "fork_report": FORK_PLACE}
+                shown = {name: text and key.open(text, places[name]) for name, text in shown.items()}
             waits, total = pending.get(run, ([], 0))
-            records.append(record_of(row, tuple(waits), total, progress=progress))
+            records.append(record_of(row, tuple(waits), total, **shown))
         return records
 
 

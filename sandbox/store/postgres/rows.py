@@ -11,9 +11,15 @@ from sandbox.store.interface import PendingKind, PendingRow, RunRecord, RunStatu
 from sandbox.store.sealing import Sealer, entry_place
 
 ENTRY_COLUMNS = "seq, type, time, cause, fire_at, body"
-RUN_COLUMNS = """r.namespace_id, s.name as namespace_name, r.run_id, r.status, r.cancel_seq, r.epoch, r.next_seq,
+DERIVED_SHOWN = 20
+_DERIVED = f"""array(select d.run_id from run_facts d where d.namespace_id = f.namespace_id
+  and d.parent ->> 'run' = f.run_id::text and d.parent ->> 'kind' = '%s' order by d.run_id limit {DERIVED_SHOWN})"""
+RUN_COLUMNS = f"""r.namespace_id, s.name as namespace_name, r.run_id, r.status, r.epoch, r.next_seq,
   r.delivered, r.last_event, r.cpu_us, r.activations, f.script, f.toolset, f.toolset_digest, f.workflow, f.labels,
-  f.created_by_kind, f.created_by_id, f.parent, f.started_at, f.ended_at, f.end_seq, f.deadline, f.progress"""
+  f.created_by_kind, f.created_by_id, f.parent, f.started_at, f.ended_at, f.end_seq, f.deadline, f.progress, f.fork,
+  f.fork_report, r.cancel_seq is not null or (r.forking and exists (select from held_events h where h.namespace_id = r.namespace_id
+    and h.run_id = r.run_id and h.type = 13)) as cancelling,
+  {_DERIVED % "fork"} as forks, {_DERIVED % "workflow"} as children"""
 RUN_TABLES = """runs r
   join run_facts f on f.namespace_id = r.namespace_id and f.run_id = r.run_id
   join namespaces s on s.id = r.namespace_id"""
@@ -52,13 +58,20 @@ def pending_of(row: Any) -> PendingRow:
     )
 
 
-def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, *, progress: bytes | None) -> RunRecord:
+def record_of(
+    row: Any,
+    pending: tuple[PendingRow, ...],
+    count: int,
+    *,
+    progress: bytes | None,
+    fork_report: bytes | None,
+) -> RunRecord:
     return RunRecord(
         namespace=NamespaceId(str(row["namespace_id"])),
         namespace_name=row["namespace_name"],
         run=RunId(str(row["run_id"])),
         status=RunStatus(row["status"]),
-        cancelling=row["cancel_seq"] is not None,
+        cancelling=row["cancelling"],
         epoch=Epoch(row["epoch"]),
         next_seq=Seq(row["next_seq"]),
         delivered=Seq(row["delivered"]),
@@ -80,6 +93,10 @@ def record_of(row: Any, pending: tuple[PendingRow, ...], count: int, *, progress
         progress=progress,
         pending=pending,
         pending_count=count,
+        fork=json_of(row["fork"]),
+        fork_report=fork_report,
+        forks=tuple(RunId(str(run)) for run in row["forks"]),
+        children=tuple(RunId(str(run)) for run in row["children"]),
     )
 
 

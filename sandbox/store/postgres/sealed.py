@@ -12,7 +12,7 @@ from sandbox.store.interface import CommandAppend, EventAppend, StartRun
 from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.rows import signal_number
 from sandbox.store.postgres.values import big_value
-from sandbox.store.sealing import PROGRESS_PLACE, entry_place
+from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, entry_place
 
 _WITHDRAWN_PLACE = entry_place(EntryType.TOOL_CALL_COMPLETED)
 
@@ -35,6 +35,7 @@ class SealedStart:
     start: StartRun
     body: bytes
     named: Sha256 | None
+    fork_report: bytes | None
 
     @property
     def key(self) -> tuple[NamespaceId, RunId]:
@@ -68,7 +69,8 @@ async def seal_start(keys: NamespaceKeys, start: StartRun) -> SealedStart:
     """Errors: DataErased, Unavailable."""
     run = (await keys.of(start.namespace)).of(start.run)
     body = run.seal(start.body, entry_place(EntryType.RUN_STARTED))
-    return SealedStart(start, body, big_value(EntryType.RUN_STARTED, start.body))
+    report = None if start.fork_report is None else run.seal(start.fork_report, FORK_PLACE)
+    return SealedStart(start, body, big_value(EntryType.RUN_STARTED, start.body), report)
 
 
 async def seal_commands(keys: NamespaceKeys, append: CommandAppend) -> SealedCommands:

@@ -17,11 +17,13 @@ from sandbox.isolate.api import IsolateHandle, RunSetup
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.pool import ChildPool
 from sandbox.journal.canonical import value_of
-from sandbox.journal.codec import TYPE_OF, encode_body
+from sandbox.journal.codec import TYPE_OF, decode_body, encode_body
 from sandbox.journal.entries import (
     Actor,
     Event,
     Limits,
+    Origin,
+    Parent,
     RunStarted,
     SignalReceived,
     TimerFired,
@@ -92,11 +94,7 @@ class Bench:
         held_ms: int = 0,
         limits: Limits | None = None,
     ) -> RunId:
-        compiled = await self.pool.pool.strip(source, EPOCH)
-        assert isinstance(compiled, Compiled), compiled
-        script = Digest("sha256:" + secrets.token_hex(32))
-        await self.edge.put_script(self.namespace, script, source)
-        await self.edge.put_compiled(self.namespace, script, EPOCH, compiled.to_json())
+        script = await self.compile(source)
         definition = json.dumps({"tools": [{"name": name} for name in tools]})
         async with self.edge.pool.acquire() as connection:
             await connection.execute(
@@ -138,6 +136,54 @@ class Bench:
             )
         )
         return run
+
+    async def fork(self, parent: RunId, source: str | None = None, *, at: int | None = None) -> RunId:
+        """Fork an ended run, with another script if one is given."""
+        record = await self.record(parent)
+        [first] = await self.edge.read_entries(self.namespace, parent, limit=1)
+        started, _ = decode_body(first.type, first.body)
+        assert isinstance(started, RunStarted)
+        script = record.script if source is None else await self.compile(source)
+        now = await self.edge.now()
+        run = RunId(str(uuid4()))
+        origin = started.origin or Origin(parent, started.labels, started.deadline, None)
+        forked = replace(
+            started,
+            script=script,
+            deadline=TimeMs(now + TTL_MS),
+            labels={"of": "fork"},
+            parent=Parent(parent, "fork"),
+            forked_at=now,
+            origin=origin,
+        )
+        await self.edge.start_run(
+            StartRun(
+                namespace=self.namespace,
+                organization=self.organization,
+                run=run,
+                body=encode_body(forked),
+                epoch=EPOCH,
+                time=first.time,
+                ttl_ms=now + TTL_MS - first.time,
+                script=script,
+                toolset=record.toolset,
+                toolset_digest=record.toolset_digest,
+                workflow=None,
+                labels=forked.labels,
+                created_by=("key", "k"),
+                parent={"run": parent, "kind": "fork"},
+                fork={"forked_at": now} | ({} if at is None else {"at": at}),
+            )
+        )
+        return run
+
+    async def compile(self, source: str) -> Digest:
+        compiled = await self.pool.pool.strip(source, EPOCH)
+        assert isinstance(compiled, Compiled), compiled
+        script = Digest("sha256:" + secrets.token_hex(32))
+        await self.edge.put_script(self.namespace, script, source)
+        await self.edge.put_compiled(self.namespace, script, EPOCH, compiled.to_json())
+        return script
 
     async def event(self, run: RunId, body: Event, guard: Guard, **more: Any) -> EventVerdict:
         return await self.edge.append_event(
