@@ -56,27 +56,42 @@ async def test_http_is_named_only_where_the_toolset_has_it(run: Run) -> None:
         (
             'import { shop } from "rewind:tools";',
             "shop.prise({});",
-            "The toolset has no shop.prise: did you mean shop.price?",
+            "There is no shop.prise: did you mean shop.price?",
         ),
         (
             'import { shop as s } from "rewind:tools";',
             "s.listOrders({});",
-            "The toolset has no shop.listOrders: did you mean s.list_orders?",
+            "There is no shop.listOrders: did you mean s.list_orders?",
         ),
         (
             'import * as tools from "rewind:tools";',
             "tools.shop.pryce({});",
-            "The toolset has no shop.pryce: did you mean shop.price?",
+            "There is no shop.pryce: did you mean shop.price?",
         ),
         (
             'import { shop } from "rewind:tools";',
             "shop.zzz({});",
-            "The toolset has no shop.zzz: shop has price, list_orders",
+            "There is no shop.zzz: shop has price, list_orders",
         ),
     ],
 )
 async def test_a_wrong_tool_name_gets_the_nearest(run: Run, head: str, body: str, hint: str) -> None:
     assert (await message(run, body, head=head)).split("\n")[1] == hint
+
+
+async def test_what_http_and_a_workflow_have(run: Run) -> None:
+    found = await message(
+        run, "http.fetch('x');", head='import { http } from "rewind:tools";', tools=("http.request",)
+    )
+    assert "There is no http.fetch: there are http.request, http.get," in found
+    tools = ("workflows.onboard", "workflows.onboard.start")
+    found = await message(
+        run,
+        "(begin as any).stat({});",
+        head='import { onboard as begin } from "rewind:workflows";',
+        tools=tools,
+    )
+    assert found.split("\n")[1] == "There is no workflows.onboard.stat: did you mean begin.start?"
 
 
 async def test_a_wrong_import_gets_the_nearest(run: Run) -> None:

@@ -71,6 +71,7 @@ interface EventInit {
   composed?: boolean;
 }
 interface Event {
+  readonly [Symbol.toStringTag]: string;
   readonly type: string;
   readonly target: EventTarget | null;
   readonly currentTarget: EventTarget | null;
@@ -105,6 +106,7 @@ interface AddEventListenerOptions {
   signal?: AbortSignal;
 }
 interface EventTarget {
+  readonly [Symbol.toStringTag]: string;
   addEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: AddEventListenerOptions | boolean): void;
   dispatchEvent(event: Event): boolean;
   removeEventListener(type: string, listener: EventListenerOrEventListenerObject | null, options?: { capture?: boolean } | boolean): void;
@@ -128,6 +130,7 @@ declare var AbortSignal: {
   timeout(duration: number | string): AbortSignal;
 };
 interface AbortController {
+  readonly [Symbol.toStringTag]: string;
   readonly signal: AbortSignal;
   abort(reason?: any): void;
 }

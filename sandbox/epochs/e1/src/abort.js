@@ -1,5 +1,5 @@
 // AbortController and AbortSignal; aborting reaches calls and waits before any listener of the script.
-import { TypeErrorClass, isArray, newList, apply } from "./primordials.js";
+import { TypeErrorClass, apply, define, isArray, newList } from "./primordials.js";
 import { addTimer, reportUncaught, run } from "./journal.js";
 import { DOMException, TimeoutError } from "./errors.js";
 import { Event, EventTarget, fireEvent, setOnAbort } from "./events.js";
@@ -148,3 +148,6 @@ export class AbortController {
 }
 
 const { abort: abortMethod } = AbortController.prototype;
+
+define(AbortSignal.prototype, Symbol.toStringTag, "AbortSignal");
+define(AbortController.prototype, Symbol.toStringTag, "AbortController");

@@ -167,3 +167,6 @@ export const setOnAbort = (follow) => {
   onAbort = follow;
 };
 export const fireEvent = (target, type) => fire(target, new Event(type), true);
+
+define(Event.prototype, Symbol.toStringTag, "Event");
+define(EventTarget.prototype, Symbol.toStringTag, "EventTarget");

@@ -112,21 +112,32 @@ const undefinedHint = (name) => {
   return undefined;
 };
 
-/** `shop.prise is not a function`, where `shop` is a group of tools, under its own name or as it was imported. */
+const HTTP_NAMES = "http.request, http.get, http.post, http.put, http.patch and http.delete";
+
+/** The full name behind what a script calls `object`, under its own name or as it was imported. */
+const groupOf = (object) => {
+  for (let i = 0; i < imported.length; i++) {
+    const { local, module, name } = imported[i];
+    if (local === object && name !== "*") return module === "rewind:workflows" ? `workflows.${name}` : name;
+  }
+  return object;
+};
+
+/** `shop.prise is not a function`, where `shop` is a group of tools or a workflow. */
 const memberHint = (object, member) => {
-  let group = object;
-  for (let i = 0; i < imported.length; i++) if (imported[i].local === object) group = imported[i].name;
+  const group = groupOf(object);
   const names = newList();
   for (let i = 0; i < tools.length; i++) {
     const { name } = tools[i];
     if (indexOfString(name, `${group}.`) === 0) names[names.length++] = sliceString(name, group.length + 1);
   }
   if (names.length === 0) return object === "crypto" ? "crypto has randomUUID, getRandomValues and subtle.digest" : undefined;
+  if (group === "http") return `There is no http.${member}: there are ${HTTP_NAMES}`;
   const near = nearest(member, names, 3);
   const full = newList();
   for (let i = 0; i < near.length; i++) full[full.length++] = `${object}.${near[i]}`;
-  if (full.length > 0) return `The toolset has no ${group}.${member}: did you mean ${listOf(full)}?`;
-  return `The toolset has no ${group}.${member}: ${group} has ${listOf(names)}`;
+  if (full.length > 0) return `There is no ${group}.${member}: did you mean ${listOf(full)}?`;
+  return `There is no ${group}.${member}: ${group} has ${listOf(names)}`;
 };
 
 /** One line, or undefined. */
