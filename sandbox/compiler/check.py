@@ -22,7 +22,7 @@ from sandbox.compiler.seats import Seats
 from sandbox.compiler.toolset import NO_TOOLS, Toolset
 from sandbox.compiler.tsc import Tsc, TscOverloaded, TscRefused, tsc_path
 from sandbox.epochs.registry import CURRENT, EpochFiles, epoch_files
-from sandbox.isolate.api import ChildDied
+from sandbox.isolate.api import ChildDied, SandboxFault
 from sandbox.journal.ids import Epoch
 
 logger = logging.getLogger(__name__)
@@ -30,8 +30,10 @@ logger = logging.getLogger(__name__)
 CHILDREN = 2
 WALL_MAX_S = 3.0
 CPU_MAX_S = 3.0
-WALL_STARVED_MAX_S = 9.0
-"""On a machine with more to do than it can, a check that has had less than half of WALL_MAX_S goes on until here."""
+CPU_FAIR_S = 0.75
+WALL_STARVED_MAX_S = 8.0
+"""On a machine with more to do than it can, a check that has had less than CPU_FAIR_S of CPU after WALL_MAX_S goes
+on until here. The largest toolsets need 0.35 s."""
 WATCH_INTERVAL_S = 0.02
 PROJECTS_MAX = 24
 """Toolsets open in one child; then it is replaced: closing one does not give its memory back."""
@@ -73,6 +75,12 @@ class _Job:
     @property
     def key(self) -> str:
         return f"{self.epoch} {self.toolset.key}"
+
+
+@dataclass
+class _Spent:
+    wall_s: float = 0.0
+    reached: bool = False
 
 
 @dataclass
@@ -131,22 +139,41 @@ class Checker:
     async def check(self, source: str, toolset: Toolset, *, epoch: Epoch, tenant: str) -> TypeReport:
         """Limits: WALL_MAX_S, CPU_MAX_S, 1 GiB; beyond them `too_complex`. Errors: SandboxFault, EpochFault."""
         job = _Job(masked_source(source), toolset, epoch)
-        async with self._seats.seat(tenant, lambda seat: job.key in seat.projects) as seat:
-            was_used = seat.alive and seat.checks > 1
-            try:
-                async with self._ready(seat) as tsc, _watched(tsc) as spent:
-                    return await self._ask(seat, tsc, job)
-            except TscOverloaded:
+        async with contextlib.AsyncExitStack() as held:
+            seat = await held.enter_async_context(
+                self._seats.seat(tenant, lambda seat: job.key in seat.projects)
+            )
+            report = await self._checked(seat, job)
+            if not seat.alive:  # the author need not wait for its successor, and nobody gets the empty seat
+                task = asyncio.create_task(self._replace(seat, held.pop_all()))
+                self._renewing.add(task)
+                task.add_done_callback(self._renewing.discard)
+        return report
+
+    async def _checked(self, seat: _Seat, job: _Job) -> TypeReport:
+        was_used = seat.alive and seat.checks > 1
+        spent = _Spent()
+        try:
+            async with self._ready(seat) as tsc, _watched(tsc, spent):
+                return await self._ask(seat, tsc, job)
+        except TscOverloaded:
+            return TypeReport(too_complex=True)
+        except ChildDied:
+            if spent.reached or not was_used:
                 return TypeReport(too_complex=True)
-            except ChildDied:
-                if spent.reached or not was_used:
-                    return TypeReport(too_complex=True)
-            # It died by itself, and not as new: perhaps of what others left in it. Once more, in a fresh one.
+        # It died by itself, and not as new: perhaps of what others left in it. Once more, in a fresh one.
+        try:
+            async with self._ready(seat) as tsc, _watched(tsc, spent):
+                return await self._ask(seat, tsc, job)
+        except (ChildDied, TscOverloaded):
+            return TypeReport(too_complex=True)
+
+    async def _replace(self, seat: _Seat, held: contextlib.AsyncExitStack) -> None:
+        async with held:
             try:
-                async with self._ready(seat) as tsc, _watched(tsc, spent.wall_s):
-                    return await self._ask(seat, tsc, job)
-            except (ChildDied, TscOverloaded):
-                return TypeReport(too_complex=True)
+                await self._renew(seat)
+            except (SandboxFault, ChildDied, OSError):
+                logger.exception("a type-checker could not be replaced; the next check tries again")
 
     @contextlib.asynccontextmanager
     async def _ready(self, seat: _Seat) -> AsyncIterator[Tsc]:
@@ -228,25 +255,18 @@ def _project(folder: str, toolset: Toolset, epoch: EpochFiles) -> dict[str, str]
     }
 
 
-@dataclass
-class _Spent:
-    wall_s: float = 0.0
-    reached: bool = False
-
-
 @contextlib.asynccontextmanager
-async def _watched(tsc: Tsc, spent_s: float = 0.0) -> AsyncIterator[_Spent]:
-    """Kill the child when what is done inside takes too long."""
+async def _watched(tsc: Tsc, spent: _Spent) -> AsyncIterator[None]:
+    """Kill the child when what is done inside, with what was spent before, takes too long."""
     loop = asyncio.get_running_loop()
-    began_s, began_ns = loop.time() - spent_s, tsc.cpu_ns()
-    spent = _Spent()
+    began_s, began_ns = loop.time() - spent.wall_s, tsc.cpu_ns()
     look: asyncio.TimerHandle
 
     def watch() -> None:
         nonlocal look
         spent.wall_s = loop.time() - began_s
         cpu_s = (tsc.cpu_ns() - began_ns) / 1e9
-        late = spent.wall_s >= WALL_MAX_S and (cpu_s >= WALL_MAX_S / 2 or spent.wall_s >= WALL_STARVED_MAX_S)
+        late = spent.wall_s >= WALL_MAX_S and (cpu_s >= CPU_FAIR_S or spent.wall_s >= WALL_STARVED_MAX_S)
         if late or cpu_s >= CPU_MAX_S:
             spent.reached = True
             tsc.kill()
@@ -255,7 +275,7 @@ async def _watched(tsc: Tsc, spent_s: float = 0.0) -> AsyncIterator[_Spent]:
 
     look = loop.call_later(WATCH_INTERVAL_S, watch)
     try:
-        yield spent
+        yield
     finally:
         look.cancel()
         spent.wall_s = loop.time() - began_s

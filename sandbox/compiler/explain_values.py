@@ -133,11 +133,10 @@ def unknown_value(context: Context) -> Told:
 
 def comparison(context: Context) -> Told:
     types = _QUOTED.findall(context.text)
-    message = "This is always the same: the two sides have nothing in common"
     if len(types) < 2:
-        return Told(f"{message}.")
+        return Told("The two sides of this comparison can never be equal.")
     one, other = types[0], types[1]
-    message = f"{message}: `{one}` and `{other}`."
+    message = f"The two sides can never be equal: `{one}` and `{other}`."
     if one.endswith("[]") or other.endswith("[]"):
         return Told(message, "one side is a list: `list.includes(value)`")
     wanted = re.findall(r'"([^"]*)"', other)

@@ -9,8 +9,10 @@ export const refuseUnblankable = (ts, report, node) => {
   const { SyntaxKind } = ts;
   switch (node.kind) {
     case SyntaxKind.EnumDeclaration: {
-      const members = node.members.map((member) => member.name.getText()).slice(0, 3);
-      const sample = members.map((name) => `${name}: "${name}"`).join(", ");
+      const sample = node.members
+        .slice(0, 3)
+        .map((member) => `${member.name.getText()}: ${member.initializer?.getText() ?? `"${member.name.getText()}"`}`)
+        .join(", ");
       const name = node.name.text;
       return report.on(
         node,
