@@ -20,8 +20,10 @@ from app.config import Settings, port
 from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
 from infra.processes import AlreadyRunning, InfraError
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, data_key_file
+from sandbox.epochs.registry import served_epochs
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.health import lacking_epochs
 from sandbox.store.sealing import DataKey
 
 OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
@@ -182,6 +184,14 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 def _db_upgrade(arguments: argparse.Namespace) -> int:
     with dev.database_of(data_dir(), os.environ) as url:
+        if lacking := asyncio.run(lacking_epochs(url, served_epochs())):
+            listed = ", ".join(map(str, lacking))
+            print(
+                f"rewind db upgrade: runs of epoch {listed} are not over, and this build cannot execute them: "
+                "upgrade with a build that has it, or wait until they have ended",
+                file=sys.stderr,
+            )
+            return REFUSED
         applied = asyncio.run(upgrade(url))
     if arguments.json:
         print(json.dumps({"applied": applied}))

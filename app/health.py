@@ -1,22 +1,29 @@
 """Whether this deployment can serve: database reachable, migrations applied, a live worker for new runs."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import asyncpg
 
 from infra.migrate import load_migrations
+from sandbox.epochs.registry import served_epochs
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.health import LIVE_EPOCHS
 
+LOOK_EVERY_S = 60.0
 WORKER_STALE_MS = 10_000
 """A worker not heard of for so long is taken for dead."""
 
 
 class Health:
-    def __init__(self, pool: asyncpg.Pool, epoch: Epoch) -> None:
+    def __init__(self, pool: asyncpg.Pool, epoch: Epoch, clock: Callable[[], float] = time.monotonic) -> None:
         self._pool = pool
         self._epoch = epoch
+        self._clock = clock
+        self._lacking: list[Epoch] = []
+        self._looked_at = -LOOK_EVERY_S
         self._migrations = {(migration.version, migration.sha256) for migration in load_migrations()}
 
     async def problems(self) -> list[str]:
@@ -33,11 +40,23 @@ class Health:
                     WORKER_STALE_MS,
                     self._epoch,
                 )
+                await self._look_at_epochs(connection)
         except Unavailable as error:
             return [error.detail]
         except asyncpg.UndefinedTableError:
             return ["the database has no schema yet: run `rewind db upgrade`"]
-        return [] if worker else [f"no live worker serves epoch {self._epoch}"]
+        problems = [
+            f"runs of epoch {epoch} are not over, and this build does not have it" for epoch in self._lacking
+        ]
+        return problems if worker else [*problems, f"no live worker serves epoch {self._epoch}"]
+
+    async def _look_at_epochs(self, connection: asyncpg.Connection) -> None:
+        """Now and then: it reads every live run, and the answer changes only when the last one of an epoch ends."""
+        if self._clock() - self._looked_at < LOOK_EVERY_S:
+            return
+        rows = await connection.fetch(LIVE_EPOCHS)
+        self._looked_at = self._clock()
+        self._lacking = [Epoch(row["epoch"]) for row in rows if row["epoch"] not in served_epochs()]
 
 
 def text_of(problems: Sequence[str]) -> str:

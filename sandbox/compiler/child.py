@@ -5,6 +5,7 @@ Confined like the one that runs them: TypeScript's parser sees hostile text. Sta
 
 import os
 import sys
+from pathlib import Path
 from socket import socket
 
 import orjson
@@ -19,7 +20,7 @@ from sandbox.journal.codeframe import code_frame
 
 
 def main() -> None:
-    files = epoch_files(int(sys.argv[5]))
+    files = epoch_files(int(sys.argv[5]), Path(sys.argv[6]))
     connection, _, engine = start(COMPILER_FLAGS, _warm)
     stripper = Stripper(engine, files.stripper)
     serve(connection, lambda request: _answer(stripper, connection, request), lambda: False)

@@ -1,4 +1,4 @@
-"""The process that runs scripts: `python -m sandbox.isolate.child SOCKET PAGE PARENT UID EPOCH BLANKS`.
+"""The process that runs scripts: `python -m sandbox.isolate.child SOCKET PAGE PARENT UID EPOCH FOLDER BLANKS`.
 
 One request at a time. It holds one socket, no environment, no file; it makes blank isolates while idle, so that
 a run finds one with the prelude already loaded.
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from socket import socket
 from typing import Any
 
@@ -133,7 +134,7 @@ def start(flags: tuple[str, ...] | None, warm: Callable[[Engine], None]) -> tupl
     descriptor, page, parent, uid = (int(argument) for argument in sys.argv[1:5])
     connection = socket(fileno=descriptor)
     vitals = Vitals.open(page)
-    files = epoch_files(int(sys.argv[5]))
+    files = epoch_files(int(sys.argv[5]), Path(sys.argv[6]))
     check_engine(files)
     engine = Engine(files.flags if flags is None else flags)
     engine.on_fatal = vitals.note_out_of_memory
@@ -147,7 +148,7 @@ def start(flags: tuple[str, ...] | None, warm: Callable[[Engine], None]) -> tupl
 
 
 def main() -> None:
-    files = epoch_files(int(sys.argv[5]))
+    files = epoch_files(int(sys.argv[5]), Path(sys.argv[6]))
     libraries: list[Library] = []
 
     def warm(engine: Engine) -> None:
@@ -155,7 +156,7 @@ def main() -> None:
         libraries.extend(warm_libraries(engine, files))
 
     connection, vitals, engine = start(None, warm)
-    child = Child(libraries, engine, vitals, blanks=int(sys.argv[6]))
+    child = Child(libraries, engine, vitals, blanks=int(sys.argv[7]))
     serve(connection, child.answer, child.prepare)
     os._exit(0)
 

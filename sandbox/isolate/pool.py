@@ -5,16 +5,18 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Self
 
 import orjson
 
-from sandbox.epochs.registry import served_epochs
+from sandbox.epochs.registry import FOLDER, served_epochs
 from sandbox.isolate.api import ChildDied, Delivery, IsolateLost, LimitExceeded, RunSetup, SandboxFault
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.frames import Frame
 from sandbox.isolate.process import ChildProcess, answer_json, start_child
 from sandbox.journal.errors import Unavailable
+from sandbox.journal.ids import Epoch
 
 logger = logging.getLogger(__name__)
 
@@ -121,12 +123,15 @@ class ChildPool:
         epochs: Sequence[int] | None = None,
         require_confinement: bool = False,
         blanks: int = BLANKS_PER_CHILD,
+        folder: Path = FOLDER,
     ) -> None:
         self._size = children
-        self._epochs = tuple(epochs if epochs is not None else served_epochs())
+        self.epochs = tuple(Epoch(epoch) for epoch in (served_epochs(folder) if epochs is None else epochs))
+        self._folder = str(folder)
+        """Where the epochs are."""
         self._require_confinement = require_confinement
         self._blanks = blanks
-        self._children: dict[int, list[ChildProcess]] = {epoch: [] for epoch in self._epochs}
+        self._children: dict[int, list[ChildProcess]] = {epoch: [] for epoch in self.epochs}
         self._compilers: dict[int, ChildProcess] = {}
         self._lone: list[ChildProcess] = []
         self._lone_room = asyncio.Semaphore(LONE_CHILDREN_MAX)
@@ -136,7 +141,7 @@ class ChildPool:
 
     async def __aenter__(self) -> Self:
         try:
-            for epoch in self._epochs:
+            for epoch in self.epochs:
                 started = await asyncio.gather(*(self._start(epoch) for _ in range(self._size)))
                 self._children[epoch] = list(started)
                 self.confinement = started[0].confinement
@@ -237,7 +242,7 @@ class ChildPool:
                 compiler = None
             if compiler is None:
                 compiler = await start_child(
-                    COMPILER_CHILD, (str(epoch),), require_confinement=self._require_confinement
+                    COMPILER_CHILD, (str(epoch), self._folder), require_confinement=self._require_confinement
                 )
                 self._compilers[epoch] = compiler
         return compiler
@@ -245,13 +250,15 @@ class ChildPool:
     async def _start(self, epoch: int, *, blanks: int | None = None) -> ChildProcess:
         wanted = self._blanks if blanks is None else blanks
         return await start_child(
-            SCRIPT_CHILD, (str(epoch), str(wanted)), require_confinement=self._require_confinement
+            SCRIPT_CHILD,
+            (str(epoch), self._folder, str(wanted)),
+            require_confinement=self._require_confinement,
         )
 
     async def _stop_all(self) -> None:
         everyone = [*itertools.chain(*self._children.values()), *self._compilers.values(), *self._lone]
         self._lone = []
-        self._children = {epoch: [] for epoch in self._epochs}
+        self._children = {epoch: [] for epoch in self.epochs}
         self._compilers = {}
         for child in everyone:
             with contextlib.suppress(OSError):

@@ -11,7 +11,6 @@ from typing import TypeVar
 from sandbox.compiler.check import Checker
 from sandbox.compiler.toolset import ToolsetCache
 from sandbox.config import DataPlaneSettings
-from sandbox.epochs.registry import served_epochs
 from sandbox.isolate.pool import ChildPool
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
@@ -39,12 +38,11 @@ async def run(settings: DataPlaneSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    epochs = served_epochs()
     data_key = DataKey.from_file(settings.data_key_file, make=settings.make_data_key)
     hints = HintBus(settings.hints_dir, "worker")
     confined = settings.require_confinement
     async with (
-        ChildPool(children=settings.worker_children, epochs=epochs, require_confinement=confined) as children,
+        ChildPool(children=settings.worker_children, require_confinement=confined) as children,
         Checker(require_confinement=confined) as checker,
     ):
         store = await _until_reachable(
@@ -88,7 +86,7 @@ class Worker:
     ) -> None:
         self._store = store
         self._hints = hints
-        self._epochs = served_epochs()
+        self._epochs = children.epochs
         recorded = RecordedBlobs(store.pool, blobs, store.keys)
         self._runs = WarmRuns(store, recorded, children, hints, warm_max=settings.warm_runs)
         self._desk = RequestDesk(store.pool, hints, store.keys)

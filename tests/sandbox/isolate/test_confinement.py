@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sandbox.epochs.registry import FOLDER
 from sandbox.isolate import process as processes
 from sandbox.isolate.api import SandboxFault
 from sandbox.isolate.confine import LAYERS, ON
@@ -24,7 +25,9 @@ pytestmark = [
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def child() -> AsyncIterator[ChildProcess]:
     os.environ["REWIND_SECRET_OF_THE_TEST"] = "must not be inherited"
-    started = await start_child("tests.sandbox.isolate.forbidden_child", ("1",), require_confinement=False)
+    started = await start_child(
+        "tests.sandbox.isolate.forbidden_child", ("1", str(FOLDER)), require_confinement=False
+    )
     del os.environ["REWIND_SECRET_OF_THE_TEST"]
     yield started
     await started.stop()

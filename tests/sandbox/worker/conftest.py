@@ -53,6 +53,10 @@ class CountingPool:
     pool: ChildPool
     opened: list[str] = field(default_factory=list)
 
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        return self.pool.epochs
+
     async def open(self, setup: RunSetup) -> IsolateHandle:
         self.opened.append(setup.run)
         return await self.pool.open(setup)
@@ -93,8 +97,9 @@ class Bench:
         *,
         held_ms: int = 0,
         limits: Limits | None = None,
+        epoch: Epoch = EPOCH,
     ) -> RunId:
-        script = await self.compile(source)
+        script = await self.compile(source, epoch)
         definition = json.dumps({"tools": [{"name": name} for name in tools]})
         async with self.edge.pool.acquire() as connection:
             await connection.execute(
@@ -111,7 +116,7 @@ class Bench:
             script=script,
             toolset=f"{TOOLSET}@{DIGEST}",
             seed=secrets.token_hex(16),
-            epoch=EPOCH,
+            epoch=epoch,
             deadline=TimeMs(now + TTL_MS),
             labels={},
             limits=limits or Limits(),
@@ -123,7 +128,7 @@ class Bench:
                 organization=self.organization,
                 run=run,
                 body=encode_body(started),
-                epoch=EPOCH,
+                epoch=epoch,
                 time=now,
                 ttl_ms=TTL_MS,
                 script=script,
@@ -177,12 +182,12 @@ class Bench:
         )
         return run
 
-    async def compile(self, source: str) -> Digest:
+    async def compile(self, source: str, epoch: Epoch = EPOCH) -> Digest:
         compiled = await self.pool.pool.strip(source, EPOCH)
         assert isinstance(compiled, Compiled), compiled
         script = Digest("sha256:" + secrets.token_hex(32))
         await self.edge.put_script(self.namespace, script, source)
-        await self.edge.put_compiled(self.namespace, script, EPOCH, compiled.to_json())
+        await self.edge.put_compiled(self.namespace, script, epoch, compiled.to_json())
         return script
 
     async def event(self, run: RunId, body: Event, guard: Guard, **more: Any) -> EventVerdict:

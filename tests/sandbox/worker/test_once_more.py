@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from sandbox.isolate.api import Delivery, RunSetup
 from sandbox.isolate.pool import ChildPool, IsolateInChild
 from sandbox.journal.entries import END_TYPES, Limits
-from sandbox.journal.ids import RunId
+from sandbox.journal.ids import Epoch, RunId
 from sandbox.store.interface import RunRecord, RunStatus
+from sandbox.store.sealing import entry_place
 from tests.sandbox.worker.conftest import Bench
 
 SCRIPT = """
@@ -31,6 +32,10 @@ class Deadly:
     victims: dict[RunId, int] = field(default_factory=dict)
     """How often more."""
     opened: list[tuple[str, bool, int]] = field(default_factory=list)
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        return self.pool.epochs
 
     async def open(self, setup: RunSetup) -> "IsolateInChild | _Killing":
         isolate = await self.pool.open(setup)
@@ -64,11 +69,19 @@ def called(record: RunRecord) -> bool:
 
 
 async def report_of(bench: Bench, run: RunId) -> dict[str, object]:
-    async with bench.edge.pool.acquire() as connection:
-        report: dict[str, object] = json.loads(
-            await connection.fetchval("select report from quarantines where run_id = $1", run)
-        )
+    report: dict[str, object] = json.loads(await bench.edge.quarantine_report(bench.namespace, run) or b"")
     return report
+
+
+async def slow_down(bench: Bench, run: RunId) -> None:
+    """As if this machine were a thousand times slower than the one that recorded the run: its limits shrink."""
+    sealer, place = (await bench.edge.keys.of(bench.namespace)).of(run), entry_place(1)
+    async with bench.edge.pool.acquire() as connection, connection.transaction():
+        body = await connection.fetchval("select body from entries where run_id = $1 and seq = 0", run)
+        was, now = b'"cpu_ms_per_event":4000', b'"cpu_ms_per_event":1'
+        other = sealer.seal(sealer.open(body, place).replace(was, now), place)
+        await connection.execute("set local role none")
+        await connection.execute("update entries set body = $2 where run_id = $1 and seq = 0", run, other)
 
 
 def deadly(bench: Bench, victims: dict[RunId, int]) -> Deadly:
@@ -112,13 +125,7 @@ async def test_an_event_that_was_survived_is_never_an_abort_on_replay(bench: Ben
     async with bench.edge.pool.acquire() as connection:
         while await connection.fetchval("select owner is not null from runs where run_id = $1", run):
             pass
-        async with connection.transaction():
-            await connection.execute("set local role none")  # as if this machine were a thousand times slower
-            await connection.execute(
-                "update entries set body = convert_to(replace(convert_from(body, 'UTF8'), "
-                "'\"cpu_ms_per_event\":4000', '\"cpu_ms_per_event\":1'), 'UTF8') where run_id = $1 and seq = 0",
-                run,
-            )
+    await slow_down(bench, run)
     await bench.complete(run, 1, "done")
     assert (await bench.until(run, stopped)).status is RunStatus.QUARANTINED
     assert [alone for _, alone, _ in pool.opened] == [False, False, True]
