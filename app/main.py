@@ -125,13 +125,7 @@ def build_services(
         toolsets=toolsets,
         scripts=scripts,
         runs=runs,
-        reenactments=Reenactments(
-            sandbox=sandbox,
-            scripts=scripts,
-            toolsets=toolsets,
-            repository=ReplayRepository(pool, store.keys),
-            epoch=epoch,
-        ),
+        reenactments=_reenactments(store, sandbox, scripts, toolsets, epoch),
         forks=Forks(store=store, repository=journals, scripts=scripts, sandbox=sandbox, values=values),
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
@@ -140,6 +134,18 @@ def build_services(
         call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
         hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
         health=Health(pool, epoch),
+    )
+
+
+def _reenactments(
+    store: PostgresEdge, sandbox: SandboxClient, scripts: Scripts, toolsets: Toolsets, epoch: Epoch
+) -> Reenactments:
+    return Reenactments(
+        sandbox=sandbox,
+        scripts=scripts,
+        toolsets=toolsets,
+        repository=ReplayRepository(store.pool, store.keys),
+        epoch=epoch,
     )
 
 
