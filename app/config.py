@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
-from sandbox.config import DataPlaneSettings, SettingsError, data_dir, integer
+from app.pages import PagesSettings
+from app.scheduler.mails import SmtpServer
+from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, integer
 
 DEFAULT_PORT = 8484
 KEY_FILE = "secret.key"
@@ -27,6 +30,9 @@ class Settings:
     secret_key_file: Path
     make_secret_key: bool
     """No file was named: the one in the data folder is made at the first start."""
+    smtp: SmtpServer | None
+    """None: mails are not sent."""
+    pages: PagesSettings
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -38,6 +44,8 @@ class Settings:
                 "REWIND_SECRET_KEY_FILE and REWIND_DATA_KEY_FILE name the same file: workers hold the data key, "
                 "and must not be able to open secrets. Write a second key with `openssl rand -base64 32`."
             )
+        smtp_url = environ.get("REWIND_SMTP_URL", "")
+        smtp = SmtpServer.from_url(smtp_url, environ.get("REWIND_MAIL_FROM", "")) if smtp_url else None
         return cls(
             plane=plane,
             database_role=environ.get("REWIND_DATABASE_ROLE") or "rewind_api",
@@ -49,6 +57,10 @@ class Settings:
             ),
             secret_key_file=Path(key_file) if key_file else data_dir(environ) / KEY_FILE,
             make_secret_key=not key_file,
+            smtp=smtp,
+            pages=PagesSettings(
+                _public_url(environ), mails_shown=smtp is None and flag(environ, "REWIND_DEV_MAILS")
+            ),
         )
 
     def listener(self) -> socket.socket:
@@ -59,6 +71,20 @@ class Settings:
             return socket.socket(fileno=self.listen_fd)
         except OSError as error:
             raise SettingsError(f"REWIND_LISTEN_FD={self.listen_fd} is no open socket") from error
+
+
+def _public_url(environ: Mapping[str, str]) -> str:
+    """Where people reach the pages: what links in mails begin with."""
+    url = environ.get("REWIND_PUBLIC_URL", "").rstrip("/")
+    if not url:
+        return f"http://127.0.0.1:{port(environ)}"
+    parts = urlsplit(url)
+    loopback = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path or parts.query:
+        raise SettingsError("REWIND_PUBLIC_URL must be an origin such as https://rewind.example.com")
+    if parts.scheme == "http" and not loopback:
+        raise SettingsError("REWIND_PUBLIC_URL must begin with https://: sign-ins are not sent in the clear")
+    return url
 
 
 def port(environ: Mapping[str, str] = os.environ) -> int:

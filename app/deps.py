@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
+from tenancy.keys.service import Keys
 from tenancy.principals import Principal
 from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
@@ -13,6 +14,7 @@ from tenancy.service import Authenticator, Tenancy
 if TYPE_CHECKING:
     from app.dispatcher.calls import CallMaker
     from app.health import Health
+    from app.pages import Pages
     from app.reenactments.service import Reenactments
     from app.runs.forks import Forks
     from app.runs.live import LiveJournals
@@ -32,6 +34,8 @@ class Services:
     authenticator: Authenticator
     tenancy: Tenancy
     secrets: Secrets
+    keys: Keys
+    pages: "Pages"
     toolsets: "Toolsets"
     scripts: "Scripts"
     runs: "Runs"

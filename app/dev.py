@@ -235,6 +235,7 @@ def _child_environment(
     defaults = {
         "REWIND_WORKER_CHILDREN": str(min(default_children(), WORKER_CHILDREN_MAX)),
         "REWIND_EGRESS_ALLOW": LOOPBACK,
+        "REWIND_DEV_MAILS": "1",
     }
     return {
         **defaults,

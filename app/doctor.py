@@ -53,13 +53,17 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_EGRESS_ALLOW": lambda: "nothing that is not public; loopback in `rewind dev`",
     "REWIND_SECRET_KEY_FILE": lambda: "secret.key in the data folder",
     "REWIND_DATA_KEY_FILE": lambda: f"{DATA_KEY_FILE} in the data folder",
+    "REWIND_PUBLIC_URL": lambda: "this machine's port, over http",
+    "REWIND_SMTP_URL": lambda: "none: mails are not sent; `rewind dev` shows them at /dev/mails",
+    "REWIND_MAIL_FROM": lambda: "none",
+    "REWIND_DEV_MAILS": lambda: "0; 1 in `rewind dev`",
     "REWIND_URL": lambda: "the server of this folder",
     "REWIND_API_KEY": lambda: "that of the server of this folder",
     "REWIND_TOKEN": lambda: "none",
     "REWIND_LOG": lambda: "off",
 }
 """Every setting, with what holds when the environment does not name it."""
-SECRET = frozenset({"REWIND_API_KEY", "REWIND_TOKEN"})
+SECRET = frozenset({"REWIND_API_KEY", "REWIND_TOKEN", "REWIND_SMTP_URL"})
 
 
 @dataclass(frozen=True, slots=True)

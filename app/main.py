@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -14,6 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.deps import Services
@@ -22,7 +23,9 @@ from app.dispatcher.egress import Egress
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
+from app.keys.endpoints import router as keys_router
 from app.openapi import openapi_of
+from app.pages import PagesSettings, pages_of
 from app.reenactments.endpoints import router as reenactments_router
 from app.reenactments.repository import ReplayRepository
 from app.reenactments.service import Reenactments
@@ -63,6 +66,7 @@ from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.store.wakeups import Wakeups
+from tenancy.keys.service import Keys
 from tenancy.repository import SecretRepository, TenancyRepository
 from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Authenticator, Tenancy
@@ -90,6 +94,7 @@ def build_services(
     box: SecretBox,
     servers: Servers,
     egress: Egress,
+    people: PagesSettings,
     epoch: Epoch,
     stop: asyncio.Event,
 ) -> Services:
@@ -98,6 +103,7 @@ def build_services(
     repository = TenancyRepository(pool, engine)
     authenticator = Authenticator(repository)
     tenancy = Tenancy(repository, authenticator)
+    keys = Keys(pool, authenticator)
     secrets_ = Secrets(SecretRepository(pool), box)
     pinned = ToolsetRepository(pool)
     toolsets = Toolsets(
@@ -122,6 +128,8 @@ def build_services(
         authenticator=authenticator,
         tenancy=tenancy,
         secrets=secrets_,
+        keys=keys,
+        pages=pages_of(pool, keys=keys, settings=people),
         toolsets=toolsets,
         scripts=scripts,
         runs=runs,
@@ -173,7 +181,7 @@ def _tasks(
     )
 
 
-def create_app(services: Services) -> FastAPI:
+def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
     app = FastAPI(
         title="Rewind",
         openapi_url="/openapi.json",
@@ -185,6 +193,7 @@ def create_app(services: Services) -> FastAPI:
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
     for router in (
+        keys_router,
         runs_router,
         batch_router,
         forks_router,
@@ -197,6 +206,7 @@ def create_app(services: Services) -> FastAPI:
         tenants_router,
     ):
         app.router.routes.extend(router.routes)
+    app.router.routes.extend(pages)
     _add_root_routes(app)
     handled: Mapping[type[Exception], Any] = {
         ApiError: _answer,

@@ -13,14 +13,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
-from app.deps import services_of
+from app.deps import Services, services_of
 from app.errors import InvalidJson
 from sandbox.journal.errors import ApiError
 from tenancy.errors import IdempotencyConflict
-from tenancy.principals import Scope
+from tenancy.principals import Principal, Role, Scope
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _ATTRIBUTE = "__rewind_needs__"
+SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,16 @@ class Needs:
     body_bytes_max: int = BODY_BYTES_MAX
     refusals: tuple[type[ApiError], ...] = ()
     idempotent: bool = False
+    role: Role | None = None
+    """Of members, where it is not `role_for`."""
+
+    def role_for(self, method: str) -> Role:
+        """What a member must be: without `role`, reading what takes `manage` is for all, changing it for admins."""
+        if self.role is not None:
+            return self.role
+        if self.scope is Scope.MANAGE:
+            return Role.VIEWER if method in SAFE_METHODS else Role.ADMIN
+        return Role.VIEWER if self.scope in {None, Scope.RUNS_READ} else Role.DEVELOPER
 
 
 def needs(
@@ -39,12 +50,13 @@ def needs(
     body_bytes_max: int = BODY_BYTES_MAX,
     refusals: tuple[type[ApiError], ...] = (),
     idempotent: bool = False,
+    role: Role | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint. `idempotent`: it takes an Idempotency-Key."""
+    """Mark an endpoint. `idempotent`: it takes an Idempotency-Key. `role`: which one members need."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
         conflicts = (IdempotencyConflict,) if idempotent else ()
-        setattr(endpoint, _ATTRIBUTE, Needs(scope, body_bytes_max, refusals + conflicts, idempotent))
+        setattr(endpoint, _ATTRIBUTE, Needs(scope, body_bytes_max, refusals + conflicts, idempotent, role))
         return endpoint
 
     return mark
@@ -68,8 +80,10 @@ class StrictRoute(APIRoute):
 
         async def handle(request: Request) -> Response:
             services = services_of(request)
-            principal = await services.authenticator.authenticate(request.headers.get("authorization"))
-            if wanted.scope is not None:
+            principal = await caller_of(request, services)
+            if principal.kind == "member":
+                principal.require_role(wanted.role_for(request.method))
+            elif wanted.scope is not None:
                 principal.require(wanted.scope)
             request.state.principal = principal
             if field is not None:
@@ -86,6 +100,26 @@ class StrictRoute(APIRoute):
             return await validate_and_call(request)
 
         return handle
+
+
+async def caller_of(request: Request, services: Services) -> Principal:
+    """Who calls: by the Authorization header; without one, a member by the cookie of a session.
+
+    Errors: Unauthenticated and others of the Authenticator; NotFound for an organization of others; ApiError
+    for a write without the session's CSRF token.
+    """
+    authorization = request.headers.get("authorization")
+    if authorization is None:
+        session = await services.pages.site.session(request)
+        if session is not None:
+            if request.method not in SAFE_METHODS:
+                session.require_csrf(request.headers.get("x-csrf-token"))
+            return await services.pages.members.principal(session, request.query_params.get("organization"))
+    return await services.authenticator.authenticate(authorization, client_ip(request))
+
+
+def client_ip(request: Request) -> str:
+    return "" if request.client is None else request.client.host
 
 
 def strict_router(**options: Any) -> APIRouter:

@@ -17,6 +17,7 @@ from app.dispatcher.mcp import Servers
 from app.main import build_services, create_app
 from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
+from app.scheduler.mails import run_mailer
 from app.tasks.claims import Claims
 from sandbox.epochs.registry import CURRENT
 from sandbox.journal.errors import Unavailable
@@ -67,6 +68,7 @@ async def run(settings: Settings) -> None:
         box=box,
         servers=servers,
         egress=egress,
+        people=settings.pages,
         epoch=CURRENT,
         stop=stop,
     )
@@ -81,6 +83,7 @@ async def run(settings: Settings) -> None:
             _sweep(services.tasks.claims, stop),
             services.sealer.run(stop),
             services.hooks.run(stop),
+            run_mailer(store.pool, settings.smtp, stop),
             run_collector(store.pool, blobs, stop),
         )
     ]
@@ -90,6 +93,7 @@ async def run(settings: Settings) -> None:
     finally:
         stop.set()
         await asyncio.gather(*roles, return_exceptions=True)
+        services.pages.close()
         egress.close()
         hints.close()
         blobs.close()
@@ -104,7 +108,7 @@ class _Server(uvicorn.Server):
     def of(cls, services: Services) -> Self:
         return cls(
             uvicorn.Config(
-                create_app(services),
+                create_app(services, services.pages.routes),
                 http="httptools",
                 ws="none",
                 lifespan="off",

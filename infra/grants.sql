@@ -39,6 +39,10 @@ grant insert on events to rewind_worker;
 grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
 
 grant select, insert, update, delete on replays to rewind_api;
+-- People: the control plane's alone.
+grant select, insert, update, delete on people, identities, passkeys, members, invitations, sessions, signups, resets,
+  mails, login_failures to rewind_api;
+
 grant select, insert on seals to rewind_api;
 grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;

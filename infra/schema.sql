@@ -794,10 +794,17 @@ CREATE TABLE public.api_keys (
     expires_at bigint,
     revoked_at bigint,
     created_at bigint NOT NULL,
-    last_used_at bigint
+    last_used_at bigint,
+    allow_ips text[] DEFAULT '{}'::text[] NOT NULL,
+    previous_sha256 bytea,
+    previous_until bigint
 );
 
 COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, shown so that its owner can recognise it.';
+
+COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used from; none: all.';
+
+COMMENT ON COLUMN public.api_keys.previous_sha256 IS 'The secret before the last rotation, which works until previous_until.';
 
 CREATE TABLE public.blobs (
     namespace_id uuid NOT NULL,
@@ -951,6 +958,61 @@ CREATE TABLE public.idempotency (
 
 COMMENT ON COLUMN public.idempotency.namespace_id IS 'All zeros for calls that belong to no namespace.';
 
+CREATE TABLE public.identities (
+    issuer text NOT NULL COLLATE pg_catalog."C",
+    subject text NOT NULL COLLATE pg_catalog."C",
+    person_id uuid NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.identities IS 'Accounts at OpenID providers that a person signs in with.';
+
+CREATE TABLE public.invitations (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    email text NOT NULL COLLATE pg_catalog."C",
+    role text NOT NULL COLLATE pg_catalog."C",
+    secret_sha256 bytea NOT NULL,
+    invited_by uuid NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    settled_at bigint,
+    CONSTRAINT invitations_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text, 'owner'::text])))
+);
+
+COMMENT ON COLUMN public.invitations.settled_at IS 'Accepted or withdrawn.';
+
+CREATE TABLE public.login_failures (
+    subject text NOT NULL COLLATE pg_catalog."C",
+    failures integer NOT NULL,
+    since bigint NOT NULL,
+    blocked_until bigint NOT NULL
+);
+
+COMMENT ON TABLE public.login_failures IS 'Wrong sign-ins by account and by address: `account:` or `address:` and a digest.';
+
+CREATE TABLE public.mails (
+    id uuid NOT NULL,
+    recipient text NOT NULL,
+    subject text NOT NULL,
+    body text NOT NULL,
+    created_at bigint NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    next_at bigint,
+    sent_at bigint,
+    error text
+);
+
+COMMENT ON TABLE public.mails IS 'Written in the transaction of what they tell, sent by a loop. Kept for 7 days.';
+
+CREATE TABLE public.members (
+    organization_id uuid NOT NULL,
+    person_id uuid NOT NULL,
+    role text NOT NULL COLLATE pg_catalog."C",
+    created_at bigint NOT NULL,
+    CONSTRAINT members_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text, 'owner'::text])))
+);
+
 CREATE TABLE public.namespace_keys (
     namespace_id uuid NOT NULL,
     wrapped bytea,
@@ -978,6 +1040,16 @@ CREATE TABLE public.organizations (
     created_at bigint NOT NULL,
     suspended_at bigint,
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
+);
+
+CREATE TABLE public.passkeys (
+    credential_id bytea NOT NULL,
+    person_id uuid NOT NULL,
+    name text NOT NULL,
+    public_key bytea NOT NULL,
+    sign_count bigint NOT NULL,
+    created_at bigint NOT NULL,
+    last_used_at bigint
 );
 
 CREATE TABLE public.pending (
@@ -1026,6 +1098,25 @@ COMMENT ON COLUMN public.pending.releases IS 'How often the call was given back 
 
 COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
 
+CREATE TABLE public.people (
+    id uuid NOT NULL,
+    email text NOT NULL COLLATE pg_catalog."C",
+    name text DEFAULT ''::text NOT NULL,
+    password_hash text,
+    totp_secret bytea,
+    totp_since bigint,
+    totp_last_step bigint,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON COLUMN public.people.email IS 'In the form that e-mail addresses are compared in: lower case.';
+
+COMMENT ON COLUMN public.people.password_hash IS 'argon2id; null: signs in by a provider or a passkey.';
+
+COMMENT ON COLUMN public.people.totp_secret IS 'Sealed; in force once totp_since is set.';
+
+COMMENT ON COLUMN public.people.totp_last_step IS 'The last time step that was used: none is accepted twice.';
+
 CREATE TABLE public.quarantines (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -1044,6 +1135,15 @@ CREATE TABLE public.replays (
 );
 
 COMMENT ON TABLE public.replays IS 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of sandbox_requests. answer: sealed, null while it runs; past its deadline it is lost, and may be asked for again.';
+
+CREATE TABLE public.resets (
+    secret_sha256 bytea NOT NULL,
+    person_id uuid NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.resets IS 'Mailed secrets that set a new password; each works once: using it deletes it.';
 
 CREATE TABLE public.run_facts (
     namespace_id uuid NOT NULL,
@@ -1164,6 +1264,23 @@ COMMENT ON COLUMN public.secrets.namespace_id IS 'All zeros for a secret of the 
 
 COMMENT ON COLUMN public.secrets.sealed IS 'AES-GCM under the deployment''s secret key; bound to organization, namespace and name.';
 
+CREATE TABLE public.sessions (
+    id uuid NOT NULL,
+    person_id uuid NOT NULL,
+    secret_sha256 bytea NOT NULL,
+    method text NOT NULL COLLATE pg_catalog."C",
+    ip text NOT NULL,
+    user_agent text NOT NULL,
+    created_at bigint NOT NULL,
+    last_used_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    proven_at bigint NOT NULL
+);
+
+COMMENT ON COLUMN public.sessions.method IS 'password, password+totp, passkey, or oidc:ISSUER.';
+
+COMMENT ON COLUMN public.sessions.proven_at IS 'When the person last proved who it is: what is dangerous asks for it anew.';
+
 CREATE TABLE public.signal_ids (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -1172,6 +1289,17 @@ CREATE TABLE public.signal_ids (
 );
 
 COMMENT ON TABLE public.signal_ids IS 'Signals are unique by id within a run while it is active.';
+
+CREATE TABLE public.signups (
+    secret_sha256 bytea NOT NULL,
+    email text NOT NULL COLLATE pg_catalog."C",
+    password_hash text NOT NULL,
+    organization text NOT NULL,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.signups IS 'Asked for, not yet proven: the mailed secret and the password together make the person. So nobody makes an account of an address that is not theirs, and a link alone lets nobody in.';
 
 CREATE TABLE public.tokens (
     id uuid NOT NULL,
@@ -1266,6 +1394,9 @@ ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_previous_sha256_key UNIQUE (previous_sha256);
+
+ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_secret_sha256_key UNIQUE (secret_sha256);
 
 ALTER TABLE ONLY public.blobs
@@ -1298,6 +1429,24 @@ ALTER TABLE ONLY public.held_events
 ALTER TABLE ONLY public.idempotency
     ADD CONSTRAINT idempotency_pkey PRIMARY KEY (organization_id, namespace_id, route, key);
 
+ALTER TABLE ONLY public.identities
+    ADD CONSTRAINT identities_pkey PRIMARY KEY (issuer, subject);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_pkey PRIMARY KEY (organization_id, id);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_secret_sha256_key UNIQUE (secret_sha256);
+
+ALTER TABLE ONLY public.login_failures
+    ADD CONSTRAINT login_failures_pkey PRIMARY KEY (subject);
+
+ALTER TABLE ONLY public.mails
+    ADD CONSTRAINT mails_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.members
+    ADD CONSTRAINT members_pkey PRIMARY KEY (organization_id, person_id);
+
 ALTER TABLE ONLY public.namespace_keys
     ADD CONSTRAINT namespace_keys_pkey PRIMARY KEY (namespace_id);
 
@@ -1310,14 +1459,26 @@ ALTER TABLE ONLY public.namespaces
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.passkeys
+    ADD CONSTRAINT passkeys_pkey PRIMARY KEY (credential_id);
+
 ALTER TABLE ONLY public.pending
     ADD CONSTRAINT pending_pkey PRIMARY KEY (namespace_id, run_id, kind, n);
+
+ALTER TABLE ONLY public.people
+    ADD CONSTRAINT people_email_key UNIQUE (email);
+
+ALTER TABLE ONLY public.people
+    ADD CONSTRAINT people_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.quarantines
     ADD CONSTRAINT quarantines_pkey PRIMARY KEY (namespace_id, run_id, at);
 
 ALTER TABLE ONLY public.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (namespace_id, run_id, id);
+
+ALTER TABLE ONLY public.resets
+    ADD CONSTRAINT resets_pkey PRIMARY KEY (secret_sha256);
 
 ALTER TABLE ONLY public.run_facts
     ADD CONSTRAINT run_facts_pkey PRIMARY KEY (namespace_id, run_id);
@@ -1343,8 +1504,17 @@ ALTER TABLE ONLY public.seals
 ALTER TABLE ONLY public.secrets
     ADD CONSTRAINT secrets_pkey PRIMARY KEY (organization_id, namespace_id, name);
 
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_secret_sha256_key UNIQUE (secret_sha256);
+
 ALTER TABLE ONLY public.signal_ids
     ADD CONSTRAINT signal_ids_pkey PRIMARY KEY (namespace_id, run_id, signal_id);
+
+ALTER TABLE ONLY public.signups
+    ADD CONSTRAINT signups_pkey PRIMARY KEY (secret_sha256);
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_pkey PRIMARY KEY (id);
@@ -1386,6 +1556,16 @@ CREATE INDEX events_listed ON public.events USING btree (organization_id, id);
 
 CREATE INDEX events_unprojected ON public.events USING btree (at) WHERE (body IS NULL);
 
+CREATE INDEX identities_person ON public.identities USING btree (person_id);
+
+CREATE UNIQUE INDEX invitations_open ON public.invitations USING btree (organization_id, email) WHERE (settled_at IS NULL);
+
+CREATE INDEX mails_due ON public.mails USING btree (next_at) WHERE (next_at IS NOT NULL);
+
+CREATE INDEX members_person ON public.members USING btree (person_id);
+
+CREATE INDEX passkeys_person ON public.passkeys USING btree (person_id);
+
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
 CREATE INDEX pending_dispatch ON public.pending USING btree (organization_id, toolset, split_part(name, '.'::text, 1), namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 1) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping));
@@ -1397,6 +1577,8 @@ CREATE INDEX pending_lease ON public.pending USING btree (lease_until) WHERE (le
 CREATE INDEX pending_offered ON public.pending USING btree (organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred));
 
 CREATE INDEX replays_by_age ON public.replays USING btree (namespace_id, created_at);
+
+CREATE INDEX resets_person ON public.resets USING btree (person_id);
 
 CREATE INDEX run_facts_parent ON public.run_facts USING btree (namespace_id, ((parent ->> 'run'::text)), run_id) WHERE (parent IS NOT NULL);
 
@@ -1412,13 +1594,40 @@ CREATE INDEX sandbox_requests_open ON public.sandbox_requests USING btree (creat
 
 CREATE INDEX scripts_listed ON public.scripts USING btree (namespace_id, created_at DESC, digest DESC);
 
+CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
+
+CREATE INDEX sessions_person ON public.sessions USING btree (person_id);
+
+CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
+
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
+ALTER TABLE ONLY public.identities
+    ADD CONSTRAINT identities_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.members
+    ADD CONSTRAINT members_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.members
+    ADD CONSTRAINT members_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
 ALTER TABLE ONLY public.namespaces
     ADD CONSTRAINT namespaces_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.passkeys
+    ADD CONSTRAINT passkeys_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.resets
+    ADD CONSTRAINT resets_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.sessions
+    ADD CONSTRAINT sessions_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES public.namespaces(id);
@@ -1606,6 +1815,16 @@ GRANT SELECT,DELETE ON TABLE public.held_events TO rewind_retention;
 GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
 GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.identities TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.invitations TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.login_failures TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.mails TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.members TO rewind_api;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespace_keys TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.namespace_keys TO rewind_worker;
 
@@ -1614,15 +1833,21 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.organizations TO rewind_api;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.passkeys TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.pending TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.people TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.resets TO rewind_api;
 
 GRANT SELECT,UPDATE ON TABLE public.run_facts TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_api;
@@ -1646,9 +1871,13 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.seal_heads TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sessions TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.signal_ids TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.signups TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
 

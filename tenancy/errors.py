@@ -6,7 +6,8 @@ ApiError
 ├── OrganizationSuspended  403
 ├── NamespaceSuspended     403
 ├── NotFound               404, also for what belongs to someone else
-└── IdempotencyConflict    409
+├── IdempotencyConflict    409
+└── TooManyAttempts        429
 """
 
 from sandbox.journal.errors import ApiError
@@ -35,6 +36,13 @@ class NamespaceSuspended(ApiError):
 class NotFound(ApiError):
     code = "not_found"
     status = 404
+
+
+class TooManyAttempts(ApiError):
+    """Sign-ins of an account or from an address; `retry_after_s` says how long to wait."""
+
+    code = "rate_limited"
+    status = 429
 
 
 class IdempotencyConflict(ApiError):

@@ -1,7 +1,7 @@
 """Who calls, and what they may do. Decisions here are pure; `service.py` finds the principal of a secret."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Literal
 
 from sandbox.journal.entries import Actor
@@ -17,6 +17,25 @@ class Scope(StrEnum):
     TASKS_WORK = "tasks:work"
     SCRIPTS_CHECK = "scripts:check"
     MANAGE = "manage"
+
+
+class Role(IntEnum):
+    VIEWER = 0
+    """Reads runs, journals, toolsets, events, usage."""
+    DEVELOPER = 1
+    """Runs, toolsets, workflows, approvals, secrets (written), tokens."""
+    ADMIN = 2
+    """Members, keys, webhooks, quotas, release and abandon, audit log."""
+    OWNER = 3
+    """Billing, deletion, transfer."""
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+    @classmethod
+    def named(cls, label: str) -> "Role | None":
+        return next((role for role in cls if role.label == label), None)
 
 
 KEY_SCOPES = tuple(Scope)
@@ -70,14 +89,18 @@ class NamespaceRef:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """An authenticated caller. A key has no namespace of its own: it names one with each call."""
+    """An authenticated caller. Keys and members have no namespace of their own: they name one with each call."""
 
-    kind: Literal["key", "token"]
+    kind: Literal["key", "token", "member"]
     id: str
     organization: OrganizationId
     scopes: frozenset[str]
     namespace: NamespaceRef | None = None
     narrow: Narrow = field(default_factory=Narrow)
+    role: Role | None = None
+    """Of a member; decides what `manage` decides for a key."""
+    allow_ips: tuple[str, ...] = ()
+    """Networks that a key may be used from; none: all."""
 
     @property
     def actor(self) -> Actor:
@@ -90,6 +113,13 @@ class Principal:
         raise InsufficientScope(
             f"This call needs {whose} `{scope}`; this {self.kind} has: {' '.join(sorted(self.scopes)) or 'none'}."
         )
+
+    def require_role(self, at_least: Role) -> None:
+        """What a member may do; for others scopes decide."""
+        if self.role is not None and self.role < at_least:
+            raise InsufficientScope(
+                f"This needs the role {at_least.label} in the organization; yours is {self.role.label}."
+            )
 
     def require_run(self, run: RunId) -> None:
         """A token for one run does not learn whether others exist."""

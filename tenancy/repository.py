@@ -28,12 +28,13 @@ NO_NAMESPACE = NamespaceId("00000000-0000-0000-0000-000000000000")
 """Stands for the namespace of calls that belong to none, in the table of idempotency keys."""
 
 _BY_KEY = """
-select k.id, k.organization_id, k.scopes, k.expires_at, k.revoked_at, k.last_used_at, k.secret_sha256,
+select k.id, k.organization_id, k.scopes, k.allow_ips, k.revoked_at, k.last_used_at, $1::bytea as found_sha256,
+  case when k.secret_sha256 = $1 then k.expires_at else least(k.expires_at, k.previous_until) end as expires_at,
   o.suspended_at is not null as organization_suspended, now_ms() as now
 from api_keys k join organizations o on o.id = k.organization_id
-where k.secret_sha256 = $1"""
+where k.secret_sha256 = $1 or k.previous_sha256 = $1"""
 _SELECT_BEARER = """
-select t.id, t.organization_id, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.secret_sha256,
+select t.id, t.organization_id, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.secret_sha256 as found_sha256,
   o.suspended_at is not null as organization_suspended, now_ms() as now,
   t.narrow, t.namespace_id, n.name as namespace_name, n.suspended_at is not null as namespace_suspended
 from tokens t
@@ -271,30 +272,6 @@ async def insert_organization(connection: Any, organization: Organization) -> No
         organization.id,
         organization.name,
         organization.created_at,
-    )
-
-
-async def insert_key(
-    connection: Any,
-    *,
-    id_: str,
-    organization: str,
-    name: str,
-    prefix: str,
-    sha256: bytes,
-    scopes: Sequence[str],
-    created_at: TimeMs,
-) -> None:
-    await connection.execute(
-        "insert into api_keys (id, organization_id, name, prefix, secret_sha256, scopes, created_at) "
-        "values ($1, $2, $3, $4, $5, $6, $7)",
-        id_,
-        organization,
-        name,
-        prefix,
-        sha256,
-        list(scopes),
-        created_at,
     )
 
 

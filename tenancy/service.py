@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import ipaddress
 import re
 import time
 from collections.abc import Sequence
@@ -17,17 +18,18 @@ from sandbox.store.postgres.connection import acquired
 from tenancy import tokens
 from tenancy.errors import (
     IdempotencyConflict,
+    InsufficientScope,
     NamespaceSuspended,
     NotFound,
     OrganizationSuspended,
     Unauthenticated,
 )
 from tenancy.ids import new_id, parse_id
+from tenancy.keys.repository import insert_key
 from tenancy.models import Namespace, Organization, Token
 from tenancy.principals import KEY_SCOPES, NamespaceRef, Narrow, Principal
 from tenancy.repository import (
     TenancyRepository,
-    insert_key,
     insert_organization,
     insert_token,
     now_ms,
@@ -52,13 +54,15 @@ async def create_organization(connection: Any, name: str) -> tuple[Organization,
         await insert_organization(connection, organization)
         await insert_key(
             connection,
+            OrganizationId(str(organization.id)),
             id_=new_id(now),
-            organization=str(organization.id),
             name="first key",
             prefix=secret[: tokens.SHOWN],
             sha256=tokens.digest(secret),
             scopes=KEY_SCOPES,
-            created_at=now,
+            allow_ips=(),
+            expires_at=None,
+            at=now,
         )
     return organization, secret
 
@@ -71,8 +75,8 @@ class Authenticator:
         self._cache: dict[bytes, tuple[float, Principal]] = {}
         self._lookups: dict[bytes, asyncio.Task[tuple[float, Principal]]] = {}
 
-    async def authenticate(self, authorization: str | None) -> Principal:
-        """Return who sent this `Authorization` header.
+    async def authenticate(self, authorization: str | None, ip: str) -> Principal:
+        """Return who sent this `Authorization` header from this address.
 
         Errors: Unauthenticated, OrganizationSuspended.
         """
@@ -84,7 +88,7 @@ class Authenticator:
         sha256 = tokens.digest(secret)
         known = self._cache.get(sha256)
         if known is not None and known[0] > time.monotonic():
-            return known[1]
+            return _from_there(known[1], ip)
         kind = tokens.kind_of(secret)
         if kind is None:
             raise Unauthenticated("This is no API key and no token: it is incomplete or mistyped.")
@@ -97,7 +101,7 @@ class Authenticator:
         if len(self._cache) >= CACHE_MAX:
             self._cache.clear()
         self._cache[sha256] = (until, principal)
-        return principal
+        return _from_there(principal, ip)
 
     def forget(self) -> None:
         """Ask the database again from now on: something was revoked here."""
@@ -107,7 +111,7 @@ class Authenticator:
         asked = time.monotonic()
         find = self._repository.find_key if kind == "key" else self._repository.find_token
         row = await find(sha256)
-        if row is None or not hmac.compare_digest(row["secret_sha256"], sha256):
+        if row is None or not hmac.compare_digest(row["found_sha256"], sha256):
             raise Unauthenticated(f"This {kind} is not known here.")
         if row["revoked_at"] is not None:
             raise Unauthenticated(f"This {kind} was revoked.")
@@ -283,11 +287,26 @@ def checked_name(named: str | None) -> str:
     return named
 
 
+def _from_there(principal: Principal, ip: str) -> Principal:
+    """The principal, if it may call from this address."""
+    if not principal.allow_ips:
+        return principal
+    try:
+        address = ipaddress.ip_address(ip)
+    except ValueError:
+        address = None
+    if address is not None:
+        plain = getattr(address, "ipv4_mapped", None) or address
+        if any(plain in ipaddress.ip_network(network) for network in principal.allow_ips):
+            return principal
+    raise InsufficientScope(f"This key may not be used from {ip or 'there'}: see its allow_ips.")
+
+
 def _principal(kind: tokens.Kind, row: Any) -> Principal:
     organization = OrganizationId(str(row["organization_id"]))
     scopes = frozenset(row["scopes"])
     if kind == "key":
-        return Principal("key", str(row["id"]), organization, scopes)
+        return Principal("key", str(row["id"]), organization, scopes, allow_ips=tuple(row["allow_ips"]))
     namespace = NamespaceRef(
         NamespaceId(str(row["namespace_id"])), row["namespace_name"], row["namespace_suspended"]
     )

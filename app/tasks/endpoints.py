@@ -63,7 +63,9 @@ def _settling(model: type[Any], settle: Settle, summary: str) -> Callable[[Reque
 
 async def _read(request: Request, model: type[Model]) -> tuple[Principal, Model]:
     authenticator = services_of(request).authenticator
-    principal = await authenticator.authenticate(request.headers.get("authorization"))
+    principal = await authenticator.authenticate(
+        request.headers.get("authorization"), "" if request.client is None else request.client.host
+    )
     principal.require(SCOPE)
     given = await read_json(request, limit=BATCH_BODY_BYTES_MAX)
     try:

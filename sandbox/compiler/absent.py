@@ -55,7 +55,7 @@ ABSENT: dict[str, str] = {
     "delay": 'write `await sleep("1s")`, with `import { sleep } from "rewind"`',
     "wait": 'write `await sleep("1s")`, with `import { sleep } from "rewind"`',
 }
-REWIND_VALUES = (
+MODULE_VALUES = (
     "sleep",
     "waitForSignal",
     "retry",
@@ -69,4 +69,4 @@ REWIND_VALUES = (
     "TimeoutError",
     "LimitError",
 )
-REWIND_NAMES = (*REWIND_VALUES, "Duration", "CallOptions")
+MODULE_NAMES = (*MODULE_VALUES, "Duration", "CallOptions")

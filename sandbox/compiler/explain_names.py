@@ -2,7 +2,7 @@
 
 import re
 
-from sandbox.compiler.absent import ABSENT, REWIND_NAMES, REWIND_VALUES
+from sandbox.compiler.absent import ABSENT, MODULE_NAMES, MODULE_VALUES
 from sandbox.compiler.context import Context, Told, either, listed
 from sandbox.compiler.near import nearest
 
@@ -15,7 +15,7 @@ def unknown_name(context: Context) -> Told | None:
     name = context.spelled.strip("\"'")
     if name in context.toolset.groups:
         return Told(f"`{name}` is not imported.", f'write `import {{ {name} }} from "rewind:tools"`')
-    if name in REWIND_NAMES:
+    if name in MODULE_NAMES:
         return Told(f"`{name}` is not imported.", f'write `import {{ {name} }} from "rewind"`')
     tools = _tools_called(context, name)
     if tools:
@@ -26,9 +26,9 @@ def unknown_name(context: Context) -> Told | None:
         )
     if name in ABSENT:
         return Told(f"`{name}` does not exist in a script.", _instead(context, name))
-    near = nearest(name, [*context.toolset.groups, *REWIND_VALUES])
+    near = nearest(name, [*context.toolset.groups, *MODULE_VALUES])
     if near and context.code != 2552:
-        module = "rewind" if near[0] in REWIND_VALUES else "rewind:tools"
+        module = "rewind" if near[0] in MODULE_VALUES else "rewind:tools"
         return Told(f"There is no `{name}`.", f'did you mean `{near[0]}`, imported from "{module}"?')
     hint = None if context.code == 2552 else "declare it, or take it from `input`"
     return Told(f"There is no `{name}`.", hint)
@@ -44,8 +44,8 @@ def unknown_export(context: Context) -> Told | None:
     message = f'Module "rewind" has no `{name}`.'
     if name in {"gather", "all", "parallel"}:
         return Told(message, "for several calls at once write `await Promise.all([…])`")
-    near = nearest(name, REWIND_NAMES)
-    return Told(message, f"did you mean {either(near)}?" if near else f"it has {', '.join(REWIND_VALUES)}")
+    near = nearest(name, MODULE_NAMES)
+    return Told(message, f"did you mean {either(near)}?" if near else f"it has {', '.join(MODULE_VALUES)}")
 
 
 def _unknown_group(context: Context, name: str) -> Told:

@@ -44,6 +44,11 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/secrets", None, 404),
     ("GET", "/v1/secrets/{name}", None, 404),
     ("DELETE", "/v1/secrets/{name}", None, 404),
+    ("POST", "/v1/keys", {}, 201),
+    ("GET", "/v1/keys", None, 200),
+    ("GET", "/v1/keys/{key}", None, 404),
+    ("POST", "/v1/keys/{key}/rotate", {}, 404),
+    ("DELETE", "/v1/keys/{key}", None, 404),
     ("POST", "/v1/webhooks", {"url": "https://example.com/"}, 201),
     ("GET", "/v1/webhooks", None, 200),
     ("GET", "/v1/webhooks/{webhook}", None, 404),
@@ -72,18 +77,9 @@ every_call = pytest.mark.parametrize(("method", "path", "body", "stranger"), CAL
 class World:
     """Objects of one organization, in the namespace `acme`."""
 
-    def __init__(
-        self, api: Api, run: dict[str, Any], task: str, token: str, webhook: str, delivery: str
-    ) -> None:
+    def __init__(self, api: Api, places: dict[str, str], task: str) -> None:
         self.api = api
-        self._places = {
-            "{run}": run["id"],
-            "{digest}": run["script"],
-            "{token}": token,
-            "{name}": "support",
-            "{webhook}": webhook,
-            "{delivery}": delivery,
-        }
+        self._places = places
         self._task = task
 
     async def call(
@@ -115,7 +111,16 @@ async def world(api: Api) -> World:
     await api.call("POST", f"/v1/webhooks/{hook}/ping")
     await api.services.hooks.projector.project_recorded()
     delivery = (await api.call("GET", f"/v1/webhooks/{hook}/deliveries")).json()["data"][0]["id"]
-    return World(api, run, task, token, hook, delivery)
+    places = {
+        "{run}": run["id"],
+        "{digest}": run["script"],
+        "{name}": "support",
+        "{token}": token,
+        "{key}": (await api.call("GET", "/v1/keys")).json()["data"][0]["id"],
+        "{webhook}": hook,
+        "{delivery}": delivery,
+    }
+    return World(api, places, task)
 
 
 async def test_the_table_has_every_endpoint(api: Api) -> None:
@@ -152,6 +157,9 @@ async def test_another_organization(world: World, method: str, path: str, body: 
     assert answer.status_code == stranger, answer.text
     if path.startswith("/v1/tasks/") and path != "/v1/tasks/claim":
         assert [result["code"] for result in answer.json()["results"]] == ["unknown_token"]
+    elif method == "GET" and path == "/v1/keys":
+        assert world.api.key[:12] not in answer.text
+        assert len(answer.json()["data"]) == 1
     elif method == "GET" and stranger == 200:
         assert answer.json() == {"data": [], "next": None}
     elif path == "/v1/tasks/claim":
@@ -168,7 +176,15 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
     if "toolsets" in path and method == "GET":
         assert answer.status_code == 200  # toolsets belong to the organization
     elif path.startswith(
-        ("/v1/tokens", "/v1/namespaces", "/v1/toolsets", "/v1/secrets", "/v1/webhooks", "/v1/events")
+        (
+            "/v1/tokens",
+            "/v1/namespaces",
+            "/v1/toolsets",
+            "/v1/secrets",
+            "/v1/webhooks",
+            "/v1/events",
+            "/v1/keys",
+        )
     ):
         assert answer.status_code == 403
     elif path == "/v1/tasks/claim":

@@ -1,0 +1,53 @@
+"""The mails that people get: plain text, each with one link and what to do with it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    subject: str
+    body: str
+
+
+def sign_up(link: str, organization: str) -> Mail:
+    return Mail(
+        "Confirm your address for Rewind",
+        f"You asked for an account at Rewind for {organization}.\n\n"
+        f"Confirm this address with the password that you chose, within a day:\n{link}\n\n"
+        "If you did not ask for this, do nothing: without the password the link makes no account.\n",
+    )
+
+
+def already_known(login: str, reset: str) -> Mail:
+    return Mail(
+        "You have an account at Rewind already",
+        "Somebody, probably you, asked for an account at Rewind with this address. There is one already.\n\n"
+        f"Sign in: {login}\n"
+        f"Choose a new password: {reset}\n",
+    )
+
+
+def reset(link: str) -> Mail:
+    return Mail(
+        "Choose a new password for Rewind",
+        "Somebody, probably you, asked for a new password at Rewind.\n\n"
+        f"Choose one within an hour:\n{link}\n\n"
+        "Your present password stays until you do. If you did not ask for this, do nothing.\n",
+    )
+
+
+def password_changed() -> Mail:
+    return Mail(
+        "Your password at Rewind was changed",
+        "Your password was changed just now, and everybody who was signed in with it is signed out.\n\n"
+        "If that was not you, choose a new one at once, on the page where you sign in.\n",
+    )
+
+
+def invitation(link: str, organization: str, inviter: str, role: str) -> Mail:
+    article = "an" if role[0] in "aeiou" else "a"
+    return Mail(
+        f"{inviter} invites you to {organization} at Rewind",
+        f"{inviter} invites you to {organization} at Rewind, as {article} {role}.\n\n"
+        f"Join within seven days:\n{link}\n",
+    )
