@@ -75,7 +75,7 @@ class Authenticator:
         self._cache: dict[bytes, tuple[float, Principal]] = {}
         self._lookups: dict[bytes, asyncio.Task[tuple[float, Principal]]] = {}
 
-    async def authenticate(self, authorization: str | None, ip: str) -> Principal:
+    async def authenticate(self, authorization: str | None, ip: str = "") -> Principal:
         """Return who sent this `Authorization` header from this address.
 
         Errors: Unauthenticated, OrganizationSuspended.
