@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import FancyRegexOptions, RegexOptions
 
-from app.toolsets.schema_limits import VALUE_DEPTH_MAX, depth_of, size_problem, usable_depth
+from app.toolsets.schema_limits import VALUE_DEPTH_MAX, depth_of, size_problem, usable_depth, usable_depths
 from sandbox.compiler.schema_refs import References, UnresolvedRef
 from sandbox.journal.canonical import path_text
 
@@ -69,7 +69,7 @@ class ValueValidator:
 
     def __init__(self, schema: Any) -> None:
         self._validator: Any = None
-        self._depth_max = usable_depth(schema)
+        self._explained_depth, self._checked_depth = usable_depths(schema)
         if isinstance(schema, dict):
             try:
                 self._validator = _build(schema)
@@ -80,10 +80,10 @@ class ValueValidator:
         """Say what is wrong with the value, by path; None when it is valid or cannot be checked."""
         if self._validator is None:
             return None
-        if self._depth_max < VALUE_DEPTH_MAX and depth_of(value, self._depth_max) > self._depth_max:
+        if _deeper(value, self._checked_depth) or self._validator.is_valid(value):
             return None
-        if self._validator.is_valid(value):
-            return None
+        if _deeper(value, self._explained_depth):
+            return "the value does not match the schema, which has too many branches to say where"
         found = []
         for error in self._validator.iter_errors(value):
             path = path_text(tuple(error.instance_path))
@@ -91,6 +91,10 @@ class ValueValidator:
             if len(found) == _ERRORS_MAX:
                 break
         return "; ".join(found) or "the value does not match the schema"
+
+
+def _deeper(value: Any, depth_max: int) -> bool:
+    return depth_max < VALUE_DEPTH_MAX and depth_of(value, depth_max) > depth_max
 
 
 def _dialects(schema: dict[str, Any]) -> list[str]:

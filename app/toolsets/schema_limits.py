@@ -17,6 +17,8 @@ SCHEMA_DEPTH_MAX = 100
 """Objects and lists inside each other, in a schema."""
 EVALUATIONS_MAX = 1_000_000
 """How often subschemas may be applied to the path to one part of a value, if every reference is followed."""
+EXPLAINED_MAX = 5_000
+"""The same for saying what is wrong with a value, where every branch that failed is kept."""
 VALUE_DEPTH_MAX = 200
 """Of a value; a schema whose references multiply is used down to the depth that costs EVALUATIONS_MAX."""
 STEPS_MAX = 300_000
@@ -60,24 +62,31 @@ def _inside(item: Any) -> list[Any]:
 
 
 def usable_depth(schema: Any) -> int:
-    """How deep a value may be for validation against the schema to stay bounded; VALUE_DEPTH_MAX: any.
+    """How deep a value may be for validation against the schema to stay bounded; VALUE_DEPTH_MAX: any."""
+    return usable_depths(schema)[1]
+
+
+def usable_depths(schema: Any) -> tuple[int, int]:
+    """How deep a value may be to be told what is wrong with it, and to be checked at all.
 
     Level by level: what a value of one more level costs, from what the levels inside cost.
     """
     graph = _Graph(schema)
     costs = [1] * len(graph.parts)
     steps = 0
+    explained: int | None = None
     for depth in range(VALUE_DEPTH_MAX):
         deeper = graph.deeper(costs)
         steps += len(costs)
-        if max(deeper) > EVALUATIONS_MAX:
-            return depth
+        most = max(deeper)
+        if most > EXPLAINED_MAX and explained is None:
+            explained = depth
+        if most > EVALUATIONS_MAX or steps > STEPS_MAX:
+            return depth if explained is None else explained, depth
         if deeper == costs or not graph.shares:
-            return VALUE_DEPTH_MAX
-        if steps > STEPS_MAX:
-            return depth + 1
+            break
         costs = deeper
-    return VALUE_DEPTH_MAX
+    return VALUE_DEPTH_MAX if explained is None else explained, VALUE_DEPTH_MAX
 
 
 class _Graph:

@@ -42,6 +42,8 @@ TOOLSET_NODES_MAX = 400_000
 """The same for all schemas of a toolset."""
 ENUM_VALUES_MAX = 1_000
 """Values that a type lists; an enum with more is typed by what kind of values it has."""
+PATTERNS_MAX = 16
+"""Kinds of property names that an object is typed with."""
 DOC_CHARS_MAX = 1_000
 """Of the description of one property."""
 WARNINGS_MAX = 10
@@ -90,6 +92,7 @@ class SchemaTypes:
     docs: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Of aliases that have any."""
     _targets: dict[str, "_Target"] = field(default_factory=dict)
+    _by_alias: dict[str, "_Target"] = field(default_factory=dict)
     _waiting: list["_Target"] = field(default_factory=list)
     """Aliases that were met inside of something: compiled one after another, so that no chain gets deep."""
     _nodes: int = 0
@@ -275,6 +278,9 @@ class SchemaTypes:
         if others is True or isinstance(others, dict):
             kind = self._inside(others, _at(path, "additionalProperties"), depth)
             found.setdefault("", []).append(kind)
+        if len(found) > PATTERNS_MAX:
+            self._warn(path, f"{len(found):,} patterns are typed as one (at most {PATTERNS_MAX})")
+            return [Index("", UNKNOWN)]
         return [Index(prefix, union(types)) for prefix, types in found.items()]
 
     def _reference(self, reference: str, path: str, depth: int) -> Type:
@@ -288,7 +294,7 @@ class SchemaTypes:
             return UNKNOWN
         if name not in self._targets:
             alias = Alias(self.names(reference.rsplit("/", 1)[-1] if "/" in reference else "Self"))
-            self._targets[name] = _Target(name, alias, target)
+            self._targets[name] = self._by_alias[alias.name] = _Target(name, alias, target)
             self._waiting.append(self._targets[name])
         found = self._targets[name]
         if self._heads:
@@ -313,7 +319,7 @@ class SchemaTypes:
         seen: set[str] = set()
         while isinstance(found, Alias) and found.name not in seen:
             seen.add(found.name)
-            target = next((target for target in self._targets.values() if target.alias == found), None)
+            target = self._by_alias.get(found.name)
             if target is not None and target.name not in self._heads:
                 self._settle(target, depth + 1)
             found = self.aliases.get(found.name, found)

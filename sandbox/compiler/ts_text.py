@@ -118,22 +118,20 @@ def _tuple(item: Tuple, indent: str, *, docs: bool) -> str:
 def _object(item: Object, indent: str, *, docs: bool) -> str:
     if not item.properties and not item.indexes:
         return "Record<string, never>"
-    indexes = [_index(item, index) for index in item.indexes]
     inner = f"{indent}  "
-    fields = [
-        (
-            comment(part.doc, inner) if docs else "",
-            f"{key(part.name)}{'?' if part.optional else ''}",
-            part.type,
-        )
-        for part in item.properties
-    ]
-    fields += [("", head, found) for head, found in indexes]
-    if not docs or not any(doc for doc, _, _ in fields):
-        one_line = "; ".join(f"{head}: {_text(found, inner, docs=docs)}" for _, head, found in fields)
-        if not docs or (len(one_line) <= LINE_CHARS and "\n" not in one_line):
-            return f"{{ {one_line} }}"
-    lines = [f"{doc}{inner}{head}: {_text(found, inner, docs=docs)};\n" for doc, head, found in fields]
+    heads = [f"{key(part.name)}{'?' if part.optional else ''}" for part in item.properties]
+    parts = [(head, part.type) for head, part in zip(heads, item.properties, strict=True)]
+    parts += [_index(item, index) for index in item.indexes]
+    fields = [f"{head}: {_text(found, inner, docs=docs)}" for head, found in parts]
+    if not docs:
+        return f"{{ {'; '.join(fields)} }}"
+    comments = [comment(part.doc, inner) for part in item.properties] + [""] * len(item.indexes)
+    short = sum(len(field) + 2 for field in fields) <= LINE_CHARS and not any(
+        "\n" in field for field in fields
+    )
+    if short and not any(comments):
+        return f"{{ {'; '.join(fields)} }}"
+    lines = [f"{doc}{inner}{field};\n" for doc, field in zip(comments, fields, strict=True)]
     return "{\n" + "".join(lines) + indent + "}"
 
 

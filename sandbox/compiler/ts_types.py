@@ -90,6 +90,11 @@ ANY_OBJECT = Object((), (Index("", UNKNOWN),), bare=True)
 MERGED_SIZE_MAX = 400
 """Named parts that combining unions with what stands beside them may make; above, they stay an intersection."""
 
+COMBINATIONS_MAX = 2_000
+"""TypeScript multiplies an intersection of unions out, and gives up at 100,000; what would make more is left out."""
+ALIAS_CHOICES = 12
+"""What a type that is not known yet counts for."""
+
 
 def literal_of(value: Json) -> Type:
     """The type that has this JSON value alone. Numbers beyond what JavaScript holds become `number`."""
@@ -229,7 +234,24 @@ def _intersection(one: Type, other: Type) -> Type:
     members: dict[Type, None] = {}
     for item in (one, other):
         members.update(dict.fromkeys(item.members if isinstance(item, Both) else (item,)))
+    combinations = 1
+    for member in members:
+        combinations *= _choices(member)
+    if combinations > COMBINATIONS_MAX:
+        return one
     return Both(tuple(members)) if len(members) > 1 else one
+
+
+def _choices(item: Type) -> int:
+    """How many types TypeScript makes of a member of an intersection."""
+    if isinstance(item, Union):
+        return sum(_choices(member) for member in item.members)
+    if isinstance(item, Both):
+        product = 1
+        for member in item.members:
+            product *= _choices(member)
+        return product
+    return ALIAS_CHOICES if isinstance(item, Alias) else 1
 
 
 def _merged(one: Object, other: Object) -> Object:
