@@ -134,7 +134,13 @@ async def _write(writer: asyncio.StreamWriter, reply: Reply) -> None:
             await writer.drain()
             await asyncio.sleep(0)
         return
-    body = b"" if reply.body is None else orjson.dumps(reply.body)
+    body = (
+        b""
+        if reply.body is None
+        else reply.body
+        if isinstance(reply.body, bytes)
+        else orjson.dumps(reply.body)
+    )
     kind = "application/problem+json" if reply.status >= 400 else "application/json"
     headers = {"Content-Type": kind, "Content-Length": str(len(body)), **reply.headers}
     head = f"HTTP/1.1 {reply.status} X\r\n" + "".join(f"{k}: {v}\r\n" for k, v in headers.items()) + "\r\n"

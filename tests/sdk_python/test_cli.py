@@ -382,3 +382,34 @@ def test_ages_and_wide_values() -> None:
     assert pretty({"a": [1, 2]}) == '{"a":[1,2]}'
     wide = pretty({"list": ["x" * 60, "y" * 60], "n": 1})
     assert wide == '{\n  "list": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ],\n  "n": 1\n}'
+
+
+async def test_declarations_and_search_of_a_toolset(server: FakeApi, run: Run) -> None:
+    text = Reply(body=b"declare module\n", headers={"Content-Type": "text/plain; charset=utf-8"})
+    server.on("GET /v1/toolsets/math/declarations", text)
+    assert (await run("toolsets", "declarations", "math")).out == "declare module\n"
+    shown = await run(
+        "toolsets",
+        "declarations",
+        "math",
+        "--format",
+        "prompt",
+        "--tools",
+        "a,b",
+        "--budget",
+        "900",
+        "--json",
+    )
+    assert json.loads(shown.out) == {"declarations": "declare module\n"}
+    assert server.requests[-1].target.endswith("?format=prompt&tools=a%2Cb&budget=900")
+    found = {
+        "name": "add",
+        "description": "Adds.",
+        "declaration": "add(): any // Adds.",
+        "kind": "host",
+        "approval": None,
+    }
+    server.on("GET /v1/toolsets/math/search", {"data": [found]}, {"data": []})
+    assert (await run("toolsets", "search", "math", "sum", "up")).out == "add(): any // Adds.\n"
+    assert server.requests[-1].target.endswith("?q=sum%20up")
+    assert "no tool fits" in (await run("toolsets", "search", "math", "x")).err

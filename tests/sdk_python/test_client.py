@@ -344,3 +344,24 @@ async def test_the_debug_log(api: FakeApi, client: AsyncRewind, caplog: pytest.L
     assert "→ POST /v1/runs" in caplog.text
     assert "← 200 in" in caplog.text
     assert KEY not in caplog.text
+
+
+async def test_declarations_and_search_of_a_toolset(api: FakeApi, client: AsyncRewind) -> None:
+    api.on(
+        "GET /v1/toolsets/math/declarations",
+        Reply(body=b"declare module", headers={"Content-Type": "text/plain; charset=utf-8"}),
+    )
+    assert await client.toolsets.declarations("math") == "declare module"
+    await client.toolsets.declarations("math", format="prompt", tools=["add", "len"], budget=2_000)
+    assert api.requests[-1].target.endswith("?format=prompt&tools=add%2Clen&budget=2000")
+    found = {
+        "name": "add",
+        "description": "Adds.",
+        "declaration": "add(): any",
+        "kind": "host",
+        "approval": None,
+    }
+    api.on("GET /v1/toolsets/math/search", {"data": [found]})
+    answer = await client.toolsets.search("math", "sum up", limit=3)
+    assert [(tool.name, tool.declaration) for tool in answer.data] == [("add", "add(): any")]
+    assert api.requests[-1].target.endswith("?q=sum%20up&limit=3")
