@@ -182,7 +182,7 @@ def substituted(item: Type, table: Mapping[str, Type]) -> Type:
 
 
 def aliases_in(item: Type) -> Iterator[str]:
-    """Names of the aliases that a type is written with, each as often as it is."""
+    """Names of the aliases that a type is written with, in order, each as often as it is there."""
     waiting = [item]
     while waiting:
         match waiting.pop():
@@ -191,11 +191,11 @@ def aliases_in(item: Type) -> Iterator[str]:
             case ArrayOf(inner):
                 waiting.append(inner)
             case Tuple(items, _, rest):
-                waiting += [*items, *([] if rest is None else [rest])]
+                waiting += reversed([*items, *([] if rest is None else [rest])])
             case Object(properties, indexes):
-                waiting += [part.type for part in properties] + [index.type for index in indexes]
+                waiting += reversed([part.type for part in properties] + [index.type for index in indexes])
             case Union(members) | Both(members):
-                waiting += members
+                waiting += reversed(members)
 
 
 def size_of(item: Type) -> int:
