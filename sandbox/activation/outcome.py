@@ -16,6 +16,8 @@ from sandbox.journal.state import fold
 from sandbox.store.interface import StoredEntry
 
 WAITING_SHOWN = 20
+NOWHERE = {"line": None, "column": None, "frame": None, "stack": None}
+"""Of an error that no line of the script threw."""
 
 
 class Texts(Protocol):
@@ -35,7 +37,7 @@ def report_of(played: Played, texts: Texts) -> dict[str, Any]:
     output, error = ending(cassette, texts)
     if played.exhausted:
         message = f"the test was given up after {REAL_TIME_S:g} s of real time: does the script ever end?"
-        error = {"name": "TimeoutError", "message": message}
+        error = {"name": "TimeoutError", "message": message, **NOWHERE}
     return {
         "status": cassette.status,
         "output": output,
@@ -101,7 +103,7 @@ def ending(cassette: Cassette, texts: Texts) -> tuple[Any, dict[str, Any] | None
             end = cassette.end
             message = f"the run exceeded its limit {end.limit}: {end.used} of {end.allowed}"
             shown = {"limit": end.limit, "allowed": end.allowed, "used": end.used}
-            return None, {"name": "LimitError", "message": message, **shown}
+            return None, {"name": "LimitError", "message": message, "code": end.limit, **NOWHERE, **shown}
         case _:
             return None, None
 

@@ -20,6 +20,7 @@ from sandbox.activation.scenario import (
     SentSignal,
     read_outcome,
     read_scenario,
+    value_text,
 )
 from sandbox.activation.setup import pinned_tools
 from sandbox.activation.texts import Texts
@@ -27,7 +28,7 @@ from sandbox.activation.verify import divergence_view, is_redacted, verify
 from sandbox.activation.virtual import TESTER, World
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.journal import entries as e
-from sandbox.journal.canonical import CanonicalError, canonical_text
+from sandbox.journal.canonical import INLINE_MAX_BYTES, canonical_text
 from sandbox.journal.cassette import Cassette, RecordedCall, cassette_of
 from sandbox.journal.entries import Limits, RunStarted, Value
 from sandbox.journal.ids import Digest, Epoch, NamespaceId, RunId, TimeMs
@@ -55,7 +56,7 @@ async def try_script(sandbox: Sandbox, question: Mapping[str, Any], namespace: N
     texts = Texts()
     try:
         scenario = read_scenario(question)
-        given = texts.value(_input(question.get("input")))
+        given = texts.value(value_text(question.get("input"), "input"))
     except ScenarioError as error:
         return {"refused": {"path": error.path, "message": error.message}}
     source, epoch = question["source"], question["epoch"]
@@ -84,13 +85,6 @@ async def try_script(sandbox: Sandbox, question: Mapping[str, Any], namespace: N
         source=source,
     )
     return report_of(await World(play, started, scenario, texts).run(sandbox), texts)
-
-
-def _input(value: Any) -> bytes:
-    try:
-        return canonical_text(value)
-    except CanonicalError as error:
-        raise ScenarioError(f"input.{error.path}".rstrip("."), error.message) from None
 
 
 # -- Replays
@@ -294,11 +288,29 @@ def _values_of(cassette: Cassette) -> list[Value]:
     return [value for value in found if value is not None]
 
 
-def stored_of_wire(wire: Mapping[str, Any]) -> StoredEntry:
-    """A stored entry from its public JSON, as `GET /runs/{id}/journal` gives it. Errors: KeyError, CanonicalError."""
+def stored_of_wire(wire: Mapping[str, Any], texts: Texts | None = None) -> StoredEntry:
+    """A stored entry from its public JSON, as `GET /runs/{id}/journal` gives it.
+
+    A big value that stands in it goes into `texts`: an entry as it was recorded only names it.
+    Errors: KeyError, CanonicalError.
+    """
     own = dict(wire)
     kind = e.EntryType[str(own.pop("type")).upper()]
     seq, time = own.pop("seq"), own.pop("time")
     cause = own.pop("cause") if kind in e.COMMAND_TYPES else None
     fire_at = own.pop("fire_at") if kind == e.EntryType.START_TIMER else None
+    for field in ("input", "args", "result", "payload", "output"):
+        if field in own:
+            own[field] = _named_only(own[field], texts)
+    if isinstance(own.get("error"), dict) and "data" in own["error"]:
+        own["error"] = {**own["error"], "data": _named_only(own["error"]["data"], texts)}
     return StoredEntry(seq, kind, time, cause, fire_at, canonical_text(own))
+
+
+def _named_only(value: Any, texts: Texts | None) -> Any:
+    if texts is None or not isinstance(value, dict) or "value" not in value:
+        return value
+    if value.get("bytes", 0) <= INLINE_MAX_BYTES:
+        return value
+    texts.value(canonical_text(value["value"]))
+    return {name: item for name, item in value.items() if name != "value"}

@@ -97,7 +97,7 @@ def read_outcome(row: Any, path: str) -> tuple[bytes | None, Failure | None]:
     if ("result" in row) == ("error" in row):
         _refuse(path, "exactly one of `result` and `error` is expected")
     if "result" in row:
-        return _text(row["result"], f"{path}.result"), None
+        return value_text(row["result"], f"{path}.result"), None
     return None, _failure(row["error"], f"{path}.error")
 
 
@@ -124,7 +124,7 @@ def _mock(tool: str, row: Any, path: str) -> Answer:
     args = row.get("args", "*")
     return Answer(
         tool=tool,
-        args=None if args == "*" else _text(args, f"{path}.args"),
+        args=None if args == "*" else value_text(args, f"{path}.args"),
         result=result,
         error=error,
         after=_duration(row.get("after", 0), f"{path}.after"),
@@ -164,7 +164,7 @@ def _recorded(row: Any, path: str) -> Answer:
     order = row.get("order")
     return Answer(
         tool=tool,
-        args=_text(row.get("args"), f"{path}.args"),
+        args=value_text(row.get("args"), f"{path}.args"),
         result=result,
         error=error,
         after=_duration(row.get("after") or 0, f"{path}.after"),
@@ -182,7 +182,7 @@ def _signal(row: Any, path: str) -> SentSignal:
         _refuse(f"{path}.id", "text is expected")
     return SentSignal(
         name=row["name"],
-        payload=_text(row.get("payload"), f"{path}.payload"),
+        payload=value_text(row.get("payload"), f"{path}.payload"),
         at=_duration(row.get("at", 0), f"{path}.at"),
         id=given,
         order=order if type(order) is int else None,
@@ -216,7 +216,7 @@ def _failure(error: Any, path: str) -> Failure:
         name=name,
         code=code,
         message=error["message"],
-        data=None if data is None else _text(data, f"{path}.data"),
+        data=None if data is None else value_text(data, f"{path}.data"),
         retryable=error.get("retryable") is True,
     )
 
@@ -236,7 +236,8 @@ def _rows(rows: Any, path: str) -> list[Any]:
     return rows
 
 
-def _text(value: Json, path: str) -> bytes:
+def value_text(value: Json, path: str) -> bytes:
+    """The canonical text of a value of a request. Errors: ScenarioError."""
     try:
         text = canonical_text(value)
     except CanonicalError as error:

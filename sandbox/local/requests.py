@@ -2,6 +2,7 @@
 
     {"id", "verb": "replay", "script", "journal": [entries as the API gives them, values inline],
      "toolset"?: {"tools"}, "run"?, "namespace"?, "overrides"?}   → the body of POST /runs/{id}/replay
+    {"id", "verb": "verify", as replay, "root"?}                    → {values_ok, wrong_values, root, root_ok, replayable, matches}
     {"id", "verb": "test", "script", "toolset"?, "namespace"?, "input"?, "mocks"?, "signals"?, …}
                                                                   → the body of POST /scripts/test
 
@@ -17,15 +18,17 @@ import orjson
 from sandbox.activation.reenact import TEST_RUN, Sandbox, replay_run, stored_of_wire, try_script
 from sandbox.activation.reenacted import Play
 from sandbox.activation.setup import pinned_tools
+from sandbox.activation.texts import Texts
 from sandbox.epochs.registry import CURRENT, served_epochs
 from sandbox.isolate.api import ChildDied, SandboxFault
 from sandbox.isolate.compiled import Compiled
-from sandbox.journal.canonical import CanonicalError
+from sandbox.journal.canonical import CanonicalError, canonical_text, sha256_hex
 from sandbox.journal.codec import decode_body
 from sandbox.journal.entries import RunStarted
 from sandbox.journal.errors import RewindFault
 from sandbox.journal.ids import NamespaceId, RunId, Sha256
 from sandbox.store.interface import StoredEntry
+from sandbox.store.seal import VALUE_FIELDS, Root
 
 logger = logging.getLogger(__name__)
 
@@ -42,16 +45,17 @@ class RequestError(Exception):
         self.extra = extra
 
 
-class _Inline:
+class _Inline(Texts):
     """No object store: an exported journal has its values inline."""
 
-    async def get(self, _namespace: NamespaceId, sha256: Sha256) -> bytes:
-        raise RequestError(
-            "value_missing", f"the journal names the value {sha256} but does not hold it: export it whole"
-        )
-
-    async def put(self, _namespace: NamespaceId, _sha256: Sha256, _data: bytes) -> None:
-        """What a script gives away is compared by its digest alone."""
+    async def get(self, namespace: NamespaceId, sha256: Sha256) -> bytes:
+        try:
+            return await super().get(namespace, sha256)
+        except KeyError:
+            raise RequestError(
+                "value_missing",
+                f"the journal names the value {sha256} but does not hold it: export it whole",
+            ) from None
 
 
 async def answer_line(sandbox: Sandbox, line: bytes) -> bytes:
@@ -85,14 +89,17 @@ async def _answer(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any
     match request.get("verb"):
         case "replay":
             return await _replay(sandbox, request)
+        case "verify":
+            return await _verify(sandbox, request)
         case "test":
             return await _test(sandbox, request)
         case other:
-            raise RequestError("invalid_request", f"verb is {other!r}: use replay or test")
+            raise RequestError("invalid_request", f"verb is {other!r}: use replay, verify or test")
 
 
 async def _replay(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
-    source, entries = _text(request, "script"), _entries(request.get("journal"))
+    values = _Inline()
+    source, entries = _text(request, "script"), _entries(request.get("journal"), values)
     started, _ = decode_body(entries[0].type, entries[0].body)
     if not isinstance(started, RunStarted):
         raise RequestError("invalid_request", "journal does not begin with run_started")
@@ -115,7 +122,44 @@ async def _replay(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any
         limits=started.limits,
         source=source,
     )
-    return await replay_run(sandbox, play, entries, _Inline(), overrides=request.get("overrides"))
+    return await replay_run(
+        sandbox,
+        play,
+        entries,
+        values,
+        overrides=request.get("overrides"),
+        own_script=request.get("own_script", True) is True,
+    )
+
+
+async def _verify(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Values against their digests, the journal against its root, then a full replay."""
+    entries = _entries(request.get("journal"), _Inline())
+    wrong = [
+        wire["seq"]
+        for wire in request["journal"]
+        if not all(map(_digest_holds, (wire.get(name) for name in VALUE_FIELDS)))
+    ]
+    root = Root(RunId(str(request.get("run", TEST_RUN))))
+    root.add(entries)
+    replayed = await _replay(sandbox, request)
+    return {
+        "values_ok": not wrong,
+        "wrong_values": wrong,
+        "root": root.hex(),
+        "root_ok": None if request.get("root") is None else request["root"] == root.hex(),
+        "replayable": "unavailable" not in replayed,
+        "matches": replayed.get("matches"),
+        "diverged_at": replayed.get("diverged_at"),
+    }
+
+
+def _digest_holds(value: Any) -> bool:
+    """Whether a value that stands in an entry is the one that the entry names."""
+    if not isinstance(value, dict) or "value" not in value:
+        return True
+    text = canonical_text(value["value"])
+    return bool(value.get("sha256") == sha256_hex(text) and value.get("bytes") == len(text))
 
 
 async def _test(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,13 +183,13 @@ def _tools(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     return tools
 
 
-def _entries(journal: Any) -> list[StoredEntry]:
+def _entries(journal: Any, values: Texts) -> list[StoredEntry]:
     if not isinstance(journal, list) or not journal:
         raise RequestError("invalid_request", "journal must be the list of the run's entries")
     entries = []
     for index, wire in enumerate(journal):
         try:
-            entry = stored_of_wire(wire)
+            entry = stored_of_wire(wire, values)
             decode_body(entry.type, entry.body)
         except (KeyError, TypeError, ValueError, AttributeError, CanonicalError, RewindFault) as error:
             raise RequestError("invalid_request", f"journal[{index}] is no entry: {error!r}") from error

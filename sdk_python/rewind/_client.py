@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from rewind._async.resources import AsyncNamespaces, AsyncTasks, AsyncTokens, AsyncToolsets
 from rewind._async.runs import AsyncRuns
+from rewind._async.scripts import AsyncScripts
 from rewind._async.secrets import AsyncSecrets
 from rewind._async.webhooks import AsyncWebhooks
 from rewind._config import Config
@@ -14,6 +15,7 @@ from rewind._portal import Core, Portal
 from rewind._retry import MAX_RETRIES
 from rewind._sync.resources import Namespaces, Tasks, Tokens, Toolsets
 from rewind._sync.runs import Runs
+from rewind._sync.scripts import Scripts
 from rewind._sync.secrets import Secrets
 from rewind._sync.webhooks import Webhooks
 from rewind._tools import AnyTool
@@ -52,6 +54,7 @@ class AsyncRewind:
         )
         self._core = AsyncCore(config)
         self.runs = AsyncRuns(self._core)
+        self.scripts = AsyncScripts(self._core)
         self.toolsets = AsyncToolsets(self._core)
         self.tokens = AsyncTokens(self._core)
         self.namespaces = AsyncNamespaces(self._core)
@@ -127,6 +130,7 @@ class Rewind:
         )
         self._core = Core(AsyncCore(config), Portal())
         self.runs = Runs(self._core)
+        self.scripts = Scripts(self._core)
         self.toolsets = Toolsets(self._core)
         self.tokens = Tokens(self._core)
         self.namespaces = Namespaces(self._core)

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 import orjson
 
@@ -32,6 +32,7 @@ WAIT_WINDOW_MS = 30_000
 """One long-poll of `wait`; the server allows at most 60 s."""
 OUTPUT_CHUNK_BYTES = 262_144
 JOURNAL_PAGE = 1_000
+REPLAY_POLL_S = 1.0
 _ENDINGS = {
     "failed": RunFailed,
     "cancelled": RunCancelled,
@@ -215,25 +216,84 @@ class Runs:
         answer = self._core.call(call, options)
         return Run.from_wire(answer.data, answer.request_id)
 
+    @overload
     def journal(
         self,
         run: str,
         *,
+        as_: Literal["journal"] = "journal",
         after: int | None = None,
         namespace: str | None = None,
         **options: Unpack[CallOptions],
-    ) -> Sequence[Entry]:
-        """The journal's entries after seq `after`, all that are recorded by now."""
+    ) -> Sequence[Entry]: ...
+
+    @overload
+    def journal(
+        self,
+        run: str,
+        *,
+        as_: Literal["cassette"],
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]: ...
+
+    def journal(
+        self,
+        run: str,
+        *,
+        as_: Literal["journal", "cassette"] = "journal",
+        after: int | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Sequence[Entry] | dict[str, Any]:
+        """The journal's entries after seq `after`, all that are recorded by now.
+
+        `as_="cassette"`: the run's calls and signals, to answer a test: `client.scripts.test(..., cassette=...)`.
+        """
+        path = f"{_path(run)}/journal"
+        if as_ == "cassette":
+            query: dict[str, Any] = {"as": as_, **self._scope(namespace)}
+            cassette: dict[str, Any] = (
+                self._core.call(Call(method="GET", path=path, query=query), options)
+            ).data
+            return cassette
         entries: list[Entry] = []
         cursor = after
         while True:
             query = {"after": cursor, "limit": JOURNAL_PAGE, **self._scope(namespace)}
-            call = Call(method="GET", path=f"{_path(run)}/journal", query=query)
-            page = (self._core.call(call, options)).data
+            page = (self._core.call(Call(method="GET", path=path, query=query), options)).data
             entries.extend(page["data"])
             if page.get("next") is None:
                 return entries
             cursor = page["next"]
+
+    def replay(
+        self,
+        run: str,
+        *,
+        script: str | None = None,
+        overrides: Mapping[int | str, Mapping[str, Any]] | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Execute the run again, without effects, and compare: `{"matches", "diverged_at"?, "calls", "output", ...}`.
+
+        `script`: another one; is it compatible with this history? `overrides`: what if call 3 had answered
+        otherwise, `{3: {"result": ...}}`. A long replay is waited for.
+        """
+        body = given(script=script)
+        if overrides is not None:
+            body["overrides"] = {str(call): outcome for call, outcome in overrides.items()}
+        query = self._scope(namespace)
+        call = Call(
+            method="POST", path=f"{_path(run)}/replay", query=query, body=body, repeatable=True, wait_s=30.0
+        )
+        answer: dict[str, Any] = (self._core.call(call, options)).data
+        while "matches" not in answer:
+            self._core.pause(REPLAY_POLL_S)
+            path = f"{_path(run)}/replays/{answer['id']}"
+            answer = (self._core.call(Call(method="GET", path=path, query=query), options)).data
+        return answer
 
     def events(
         self,

@@ -1,0 +1,49 @@
+"""`client.scripts`: try scripts before they run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Unpack
+
+from rewind._core import AsyncCore, Call
+from rewind._types import CallOptions, given
+
+TEST_WAIT_S = 60.0
+
+
+class AsyncScripts:
+    def __init__(self, core: AsyncCore) -> None:
+        self._core = core
+
+    async def test(
+        self,
+        script: str,
+        *,
+        toolset: str | None = None,
+        input: Any = None,  # noqa: A002 - the API's name
+        cassette: Mapping[str, Any] | None = None,
+        mocks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+        signals: Sequence[Mapping[str, Any]] | None = None,
+        approvals: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> dict[str, Any]:
+        """Run a script in virtual time; nothing is called, nothing is stored.
+
+        Calls are answered by `mocks` (`{"group.tool": [{"args": ..., "result": ...}]}`), then by a `cassette`
+        (`runs.journal(run, as_="cassette")`). The answer: `{"status", "output", "error", "calls", "logs",
+        "journal", "unused", "missing", ...}`.
+        """
+        body = {
+            "script": script,
+            "input": input,
+            **given(toolset=toolset, cassette=cassette, mocks=mocks, signals=signals, approvals=approvals),
+        }
+        call = Call(
+            method="POST",
+            path="/v1/scripts/test",
+            query={"namespace": namespace or self._core.config.namespace},
+            body=body,
+            repeatable=True,
+            wait_s=TEST_WAIT_S,
+        )
+        report: dict[str, Any] = (await self._core.call(call, options)).data
+        return report
