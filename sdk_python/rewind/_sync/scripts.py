@@ -1,4 +1,5 @@
 # Written by sdk_python/make_sync.py from rewind/_async/scripts.py; change that file.
+# ruff: noqa: I001
 # fmt: off
 """`client.scripts`: try scripts before they run."""
 

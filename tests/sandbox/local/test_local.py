@@ -57,7 +57,7 @@ async def test_another_script_diverges_where_it_differs(local: LocalSandbox) -> 
 @pytest.mark.parametrize(
     ("request_", "code", "says"),
     [
-        ({}, "invalid_request", "verb is None: use replay or test"),
+        ({}, "invalid_request", "verb is None: use replay, verify or test"),
         ({"verb": "replay"}, "invalid_request", "script must be the source text"),
         ({"verb": "replay", "script": ""}, "invalid_request", "journal must be the list"),
         (
