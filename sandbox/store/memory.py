@@ -66,10 +66,11 @@ class MemoryStore(MemoryCalls, MemoryWorkers):
     async def start_run(self, request: StartRun) -> StartVerdict:
         if request.idempotency_key is not None:
             scope = (request.organization, request.namespace, request.route, request.idempotency_key)
-            known = self.journals.keys.setdefault(scope, (request.run, request.request_sha256))
-            if known[0] != request.run:
+            known = self.journals.keys.get(scope)
+            if known is not None:
                 same = known[1] == request.request_sha256
                 return StartVerdict(StartOutcome.REPLAYED if same else StartOutcome.CONFLICT, known[0])
+            self.journals.keys[scope] = (request.run, request.request_sha256)
         first = StoredEntry(Seq(0), EntryType.RUN_STARTED, request.time, None, None, request.body)
         run = MemoryRun(request, [first], request.time)
         deadline = TimeMs(request.time + request.ttl_ms)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sandbox.journal.ids import Epoch, RunId, TimeMs, WorkerId
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, TimeMs, WorkerId
 from sandbox.store.memory_runs import Journals
 
 STALE_MS = 10_000
@@ -49,10 +49,10 @@ class MemoryWorkers:
         self.journals.locks.discard(self.worker)
         await self.reap_workers()
 
-    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[RunId]:
+    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[tuple[NamespaceId, RunId]]:
         """Owned runs with events that were not delivered: what a lost hint leaves behind."""
         return [
-            run.start.run
+            (run.start.namespace, run.start.run)
             for run in self.journals.runs.values()
             if run.owner == worker and run.last_event > run.delivered
         ][:limit]

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from sandbox.journal.errors import Unavailable
-from sandbox.journal.ids import Epoch, RunId, WorkerId
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, WorkerId
 from sandbox.store.hints import POLL_MAX_S, Message
 from sandbox.store.interface import EVERYTHING, ClaimedRun, Share
 from sandbox.store.postgres.connection import LOST
@@ -38,7 +38,7 @@ class WorkerSessions(Protocol):
     async def claim_runs(
         self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
     ) -> list[ClaimedRun]: ...
-    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[RunId]: ...
+    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[tuple[NamespaceId, RunId]]: ...
 
 
 class Ownership:
@@ -50,6 +50,7 @@ class Ownership:
         self._look = asyncio.Event()
         self._claim_below = -1
         """With no more runs busy than this it is worth looking for those that were left to others."""
+        self._claiming = asyncio.Lock()
         runs.on_free = self._on_free
 
     def loops(self) -> list[asyncio.Task[None]]:
@@ -79,8 +80,9 @@ class Ownership:
         self._claim_below = -1
         while (room := min(CLAIM_MAX, BUSY_MAX - self._runs.busy)) > 0:
             share = Share(self._runs.busy_by_namespace, NAMESPACE_BUSY_MAX)
-            claimed = await self._store.claim_runs(self._store.worker, self._epochs, room, share)
-            self._runs.adopt(claimed)
+            async with self._claiming:
+                claimed = await self._store.claim_runs(self._store.worker, self._epochs, room, share)
+                self._runs.adopt(claimed)
             if len(claimed) < room:
                 break
         if room <= 0 or max(self._runs.busy_by_namespace.values(), default=0) >= NAMESPACE_BUSY_MAX:
@@ -103,7 +105,18 @@ class Ownership:
         await self._store.register(self._epochs)
 
     async def _look_for_lost_hints(self) -> None:
-        self._runs.look_again(await self._store.overdue_runs(self._store.worker, CLAIM_MAX))
+        """See to owned runs with undelivered events; those that nobody here knows of are given back.
+
+        The latter were claimed by a statement whose answer was lost: without this they would wait as long as
+        this worker lives.
+        """
+        async with self._claiming:
+            overdue = await self._store.overdue_runs(self._store.worker, CLAIM_MAX)
+            unknown = self._runs.look_again(overdue)
+        if unknown:
+            logger.warning("%d runs that were claimed and never heard of are given back", len(unknown))
+            await self._runs.give_back(unknown)
+            self._look.set()
 
 
 async def repeat(

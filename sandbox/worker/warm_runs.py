@@ -14,7 +14,7 @@ from sandbox.activation.ports import Blobs, Isolates, OwnedRuns
 from sandbox.isolate.api import ChildDied, IsolateLost
 from sandbox.journal.entries import EntryType
 from sandbox.journal.errors import Divergence, PlatformFault, Unavailable
-from sandbox.journal.ids import Json, NamespaceId, RunId, WorkerId
+from sandbox.journal.ids import Json, NamespaceId, RunId, Seq, WorkerId
 from sandbox.store.hints import Message
 from sandbox.store.interface import ClaimedRun, CommandAppend, Route, StoredEntry
 from sandbox.store.leases import leased_message
@@ -115,13 +115,19 @@ class WarmRuns:
             )
         self._kick(live.run)
 
-    def look_again(self, runs: Iterable[RunId]) -> None:
-        """Owned runs with undelivered events: their hints were lost, or the run was dropped here."""
-        for run in runs:
+    def look_again(
+        self, runs: Iterable[tuple[NamespaceId, RunId]]
+    ) -> list[tuple[NamespaceId, RunId]]:
+        """Owned runs with undelivered events: their hints were lost. Those that are not here are returned."""
+        unknown = []
+        for namespace, run in runs:
             live = self._runs.get(run)
-            if live is not None and run not in self._tasks:
-                live.inbox.known_length(live.inbox.position + 1)  # type: ignore[arg-type]
+            if live is None:
+                unknown.append((namespace, run))
+            elif run not in self._tasks:
+                live.inbox.known_length(Seq(live.inbox.position + 1))
                 self._kick(run)
+        return unknown
 
     def _kick(self, run: RunId) -> None:
         self._dirty.add(run)
@@ -247,9 +253,14 @@ class WarmRuns:
             return
         await self._forget(live, release=True)
 
+    async def give_back(self, runs: Iterable[tuple[NamespaceId, RunId]]) -> None:
+        self._letting_go += runs
+        await self.flush_releases()
+
     async def flush_releases(self) -> None:
         """Release what was put down; kept for later when the database does not answer."""
         letting_go, self._letting_go = self._letting_go, []
+        letting_go = [where for where in letting_go if where[1] not in self._runs]  # claimed again meanwhile
         if not letting_go:
             return
         try:

@@ -192,13 +192,15 @@ class PostgresOwner(PostgresEdge):
         )
         return waiting
 
-    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[RunId]:
+    async def overdue_runs(self, worker: WorkerId, limit: int) -> list[tuple[NamespaceId, RunId]]:
         """Owned runs with events that were not delivered: what a lost hint leaves behind."""
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
-                "select run_id from runs where owner = $1 and last_event > delivered limit $2", worker, limit
+                "select namespace_id, run_id from runs where owner = $1 and last_event > delivered limit $2",
+                worker,
+                limit,
             )
-        return [RunId(str(row["run_id"])) for row in rows]
+        return [(NamespaceId(str(row["namespace_id"])), RunId(str(row["run_id"]))) for row in rows]
 
     async def append_commands(self, append: CommandAppend) -> CommandVerdict:
         """Append what the owner's activations did; concurrent runs share a commit.
