@@ -45,8 +45,8 @@ fmt: setup ## format, and fix what can be fixed safely
 soak: setup ## the long forms of sampled tests: every kill, hours of the rest
 	REWIND_SOAK=1 $(PY) -m pytest -s -m 'soak or e2e' $(if $(filter tests,$(T)),tests/e2e,$(T))
 
-sim: setup ## the seeded kills (SEED=n repeats those of an earlier run)
-	$(if $(SEED),REWIND_SEED=$(SEED) )$(PY) -m pytest -s tests/e2e/test_kills.py
+sim: setup ## thousands of simulated histories with everything going wrong (SEED=n shows one of them; COUNT=n)
+	$(if $(SEED),$(PY) -m tests.simulation.simulation $(SEED),REWIND_SIMULATIONS=$(or $(COUNT),4000) $(PY) -m pytest -n 2 -rP tests/simulation)
 
 bench: setup ## measure, beside the budgets
 	$(PY) -m tests.bench

@@ -146,7 +146,8 @@ async def _sweep(claims: Claims, stop: asyncio.Event) -> None:
         except Unavailable as error:
             logger.warning("%s", error)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), SWEEP_S)
+            async with asyncio.timeout(SWEEP_S):
+                await stop.wait()
 
 
 async def _until_reachable(
@@ -160,5 +161,6 @@ async def _until_reachable(
         except (Unavailable, *LOST) as error:
             logger.warning("the database is not reachable yet: %s", error or type(error).__name__)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RETRY_S)
+                async with asyncio.timeout(RETRY_S):
+                    await stop.wait()
     return None

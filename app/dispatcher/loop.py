@@ -169,4 +169,5 @@ async def _repeat(work: Callable[[], Awaitable[None]], every_s: float, wake: asy
         except Exception:
             logger.exception("a loop of the dispatcher failed; it goes on")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), every_s)
+            async with asyncio.timeout(every_s):
+                await wake.wait()

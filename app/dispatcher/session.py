@@ -65,7 +65,8 @@ class Session:
     async def open(self) -> None:
         """Errors: ServerFailed, ServerRefused."""
         try:
-            self._client = await asyncio.wait_for(asyncio.shield(self._ready), OPEN_TIMEOUT_S)
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                self._client = await asyncio.shield(self._ready)
         except TimeoutError:
             self._owner.cancel()
             detail = f"the server did not answer within {OPEN_TIMEOUT_S:g} s"
@@ -114,7 +115,8 @@ class Session:
             if not sending.done():  # lets the client tell the server that nobody waits any more
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
-                    await asyncio.wait_for(sending, CLOSE_TIMEOUT_S)
+                    async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                        await sending
 
     def retire(self) -> None:
         """Close as soon as no request is under way."""

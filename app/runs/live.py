@@ -111,7 +111,8 @@ class LiveJournals:
                     yield Ended(head.status)
                     return
                 try:
-                    await asyncio.wait_for(changed.wait(), QUIET_S)
+                    async with asyncio.timeout(QUIET_S):
+                        await changed.wait()
                 except TimeoutError:
                     yield Quiet()
 
@@ -154,7 +155,8 @@ class LiveJournals:
                 self._marked.clear()
                 await self._look_at(marked)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._look.wait(), max(0.0, everything_at - clock()))
+                    async with asyncio.timeout(max(0.0, everything_at - clock())):
+                        await self._look.wait()
         finally:
             self._loop = None
             for watched in self._watched.values():

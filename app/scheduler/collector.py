@@ -25,7 +25,8 @@ async def run_collector(pool: asyncpg.Pool, blobs: BlobStore, stop: asyncio.Even
         except Exception:
             logger.exception("the collector of values failed; it goes on")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), EVERY_S)
+            async with asyncio.timeout(EVERY_S):
+                await stop.wait()
 
 
 async def collect_all(pool: asyncpg.Pool, blobs: BlobStore, stop: asyncio.Event) -> int:

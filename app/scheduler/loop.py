@@ -42,7 +42,8 @@ async def run_scheduler(store: DueStore, stop: asyncio.Event) -> None:
         except Exception:
             logger.exception("the scheduler failed; it goes on")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), wait_s)
+            async with asyncio.timeout(wait_s):
+                await stop.wait()
 
 
 async def fire_due(store: DueStore) -> bool:

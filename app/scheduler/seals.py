@@ -36,7 +36,8 @@ class Sealer:
                 logger.exception("sealing failed; it goes on")
             if sealed < RUNS_AT_ONCE:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), EVERY_S)
+                    async with asyncio.timeout(EVERY_S):
+                        await stop.wait()
 
     async def seal_ended(self) -> int:
         """Seal some runs that have ended; how many these are."""

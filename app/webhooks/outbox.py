@@ -62,7 +62,8 @@ class Projector:
                 logger.exception("the projector of webhooks failed; it goes on")
             if done < EVENTS_AT_ONCE:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(stop.wait(), EVERY_S)
+                    async with asyncio.timeout(EVERY_S):
+                        await stop.wait()
 
     async def project_recorded(self) -> int:
         """Project some events; how many there were."""

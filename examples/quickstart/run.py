@@ -67,7 +67,8 @@ async def run_script(client: AsyncRewind, toolset: str, crash: Crash | None) -> 
     showing = asyncio.create_task(show_journal(client, run.id, crash))
     try:
         run = await settle(client, run.id)
-        await asyncio.wait_for(showing, WAIT_S)
+        async with asyncio.timeout(WAIT_S):
+            await showing
     finally:
         showing.cancel()
     return run

@@ -20,7 +20,8 @@ PURE_FILES = re.compile(r"sandbox/journal/.*|.*/(plans|usage|quotas|views)\.py")
 SQL_FILES = re.compile(r"(.*/)?repository\.py|sandbox/store/.*|infra/.*|tests/.*|app/health\.py")
 """Health checks ask the database about itself, not about anyone's rows."""
 PRODUCT = re.compile(r"(app|tenancy|billing|dashboard|sandbox)/.*")
-TESTS = re.compile(r"(sdk_python/)?tests/(?!bench/).*")
+TESTS = re.compile(r"(sdk_python/)?tests/(?!bench/|simulation/).*")
+"""Benches measure real time, simulations sleep in virtual time."""
 
 _SQL = re.compile(
     r"\s*(select\s+(?!(?:an?|the|one|some|your)\s)[^;]+\sfrom\s+\w|insert\s+into\s+\w+\s*\(|update\s+\w+\s+set\s|delete\s+from\s+\w+"
@@ -131,6 +132,15 @@ def sleep_in_tests(source: Source) -> Iterator[tuple[int, str]]:
             )
 
 
+def swallowed_cancellation(source: Source) -> Iterator[tuple[int, str]]:
+    if source.path.startswith(("tests/", "sdk_python/tests/")):
+        return
+    for call in _calls(source.tree):
+        if _dotted(call.func) == "asyncio.wait_for":
+            # In Python 3.11 a cancellation that meets the awaited result is lost, and a loop goes on for ever.
+            yield call.lineno, "use `async with asyncio.timeout(...)`: wait_for may swallow a cancellation"
+
+
 def import_in_function(source: Source) -> Iterator[tuple[int, str]]:
     if TESTS.fullmatch(source.path):
         return
@@ -156,6 +166,7 @@ RULES: tuple[Rule, ...] = (
     async_in_pure_code,
     wall_clock_in_product,
     sleep_in_tests,
+    swallowed_cancellation,
     import_in_function,
     unfinished_marks,
 )

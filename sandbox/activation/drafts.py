@@ -58,10 +58,14 @@ class Emission:
     """The canonical text of what `progress()` was given."""
 
 
-def withdrawn_body(call: int, message: str = "the call was withdrawn before it began") -> bytes:
-    """Body of the completion of a call that never began."""
+def withdrawn_body(call: int, attempts: int = 0) -> bytes:
+    """Body of the completion of a call that never began; or was begun and put off to later, and is given up now.
+
+    The latter may have taken effect: a fork must not make it anew as if nothing had happened.
+    """
+    message = "the deferred call was withdrawn" if attempts else "the call was withdrawn before it began"
     error = ToolFailure(name="CancelledError", code=None, message=message)
-    return encode_body(ToolCallCompleted(call=call, result=None, error=error, attempts=0))
+    return encode_body(ToolCallCompleted(call=call, result=None, error=error, attempts=attempts))
 
 
 def emission_of(

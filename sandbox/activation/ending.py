@@ -28,7 +28,7 @@ async def withdraw(
             namespace,
             run,
             EntryType.TOOL_CALL_COMPLETED,
-            withdrawn_body(call),
+            withdrawn_body(call, attempt),
             Guard.CALL,
             n=call,
             attempt=attempt,

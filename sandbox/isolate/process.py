@@ -271,7 +271,8 @@ async def start_child(
     reader, writer = await asyncio.open_unix_connection(sock=ours, limit=1 << 20)
     child = ChildProcess(process, reader, writer, vitals, ResidentMemory(process.pid))
     try:
-        hello = await asyncio.wait_for(read_frame(reader), START_TIMEOUT_S)
+        async with asyncio.timeout(START_TIMEOUT_S):
+            hello = await read_frame(reader)
     except (asyncio.IncompleteReadError, TimeoutError, OSError) as error:
         words = await child._post_mortem()
         await child.stop()

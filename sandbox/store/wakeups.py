@@ -46,7 +46,8 @@ class Watch:
     async def wait(self, timeout_s: float) -> bool:
         """Whether it was woken, and not only a while has passed."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._event.wait(), min(timeout_s, POLL_MAX_S))
+            async with asyncio.timeout(min(timeout_s, POLL_MAX_S)):
+                await self._event.wait()
         woken = self._event.is_set()
         self._event.clear()
         return woken

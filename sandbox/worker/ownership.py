@@ -135,4 +135,5 @@ async def repeat(
         except Exception:
             logger.exception("a loop of the worker failed; it goes on")
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), every_s)
+            async with asyncio.timeout(every_s):
+                await wake.wait()

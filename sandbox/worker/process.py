@@ -70,7 +70,8 @@ async def _until_reachable(attempt: Callable[[], Awaitable[T]], stop: asyncio.Ev
         except (Unavailable, *LOST) as error:
             logger.warning("the database is not reachable yet: %s", error)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), RETRY_S)
+                async with asyncio.timeout(RETRY_S):
+                    await stop.wait()
     return None
 
 

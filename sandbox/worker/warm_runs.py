@@ -115,9 +115,7 @@ class WarmRuns:
             )
         self._kick(live.run)
 
-    def look_again(
-        self, runs: Iterable[tuple[NamespaceId, RunId]]
-    ) -> list[tuple[NamespaceId, RunId]]:
+    def look_again(self, runs: Iterable[tuple[NamespaceId, RunId]]) -> list[tuple[NamespaceId, RunId]]:
         """Owned runs with undelivered events: their hints were lost. Those that are not here are returned."""
         unknown = []
         for namespace, run in runs:

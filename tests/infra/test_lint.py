@@ -29,6 +29,9 @@ BAD = {
         ("tests/app/test_a.py", "import time\ntime.sleep(1)"),
         ("tests/app/test_a.py", "import asyncio\nasync def f(): await asyncio.sleep(0.1)"),
     ],
+    "swallowed-cancellation": [
+        ("app/serve.py", "import asyncio\nasync def f(e): await asyncio.wait_for(e.wait(), 1)")
+    ],
     "import-in-function": [("app/main.py", "def f():\n  import json\n  return json")],
     "unfinished-marks": [("app/main.py", "x = 1  # TODO: later"), ("app/main.py", "# FIXME\nx = 1")],
 }

@@ -55,7 +55,9 @@ async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
 # -- Ours
 
 
-async def serve_worker(world: World, process: Process, isolates: "Isolates", *, warm: int, drain_at: float) -> None:
+async def serve_worker(
+    world: World, process: Process, isolates: "Isolates", *, warm: int, drain_at: float
+) -> None:
     """What `rewind worker` does about runs; it leaves as after SIGTERM when its time has come."""
     hints = Endpoint(world, process, "worker")
     line = Line(world, process, hints)
@@ -201,7 +203,9 @@ class Executor:
     async def _execute(self, task: Task) -> None:
         try:
             if self._random.random() < 0.1:
-                await patiently(lambda: self._line.release_tasks([key_of(task)], [self._random.choice((None, 500))]))
+                await patiently(
+                    lambda: self._line.release_tasks([key_of(task)], [self._random.choice((None, 500))])
+                )
                 return
             if await self._work(task):
                 await self._report(task)
@@ -211,11 +215,14 @@ class Executor:
     async def _work(self, task: Task) -> bool:
         """False: somebody else has settled it."""
         if self._random.random() < 0.1:
-            deferred = await patiently(lambda: self._line.defer_tasks([key_of(task)], [self._random.choice((2_000, 40_000))]))
+            deferred = await patiently(
+                lambda: self._line.defer_tasks([key_of(task)], [self._random.choice((2_000, 40_000))])
+            )
             if not deferred[0]:
                 return False
         left = self._random.choice((0.0, 0.01, 1.0, 15.0, 45.0))
         acts_at = left * self._random.random()
+        mute = self._random.random() < 0.15  # it works, and is not heard of meanwhile: its lease runs out
         acted = False
         while left > 0 or not acted:
             step = min(left, HEARTBEAT_S)
@@ -228,8 +235,10 @@ class Executor:
             acts_at -= step
             await asyncio.sleep(step)
             left -= step
-            if left > 0:
-                (until, stop), = await patiently(lambda: self._line.heartbeat_tasks([key_of(task)], LEASE_MS))
+            if left > 0 and not mute:
+                ((until, stop),) = await patiently(
+                    lambda: self._line.heartbeat_tasks([key_of(task)], LEASE_MS)
+                )
                 if until is None or (stop and not acted):
                     return acted
         return True

@@ -9,6 +9,7 @@ from sandbox.isolate.api import LimitExceeded
 from sandbox.journal import entries as e
 from sandbox.journal.codec import decode_body, wire_json
 from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, Entry, EntryType
+from sandbox.journal.errors import Divergence
 from sandbox.journal.ids import RunId, Seq, TimeMs, WorkerId
 from sandbox.journal.replay import Cursor
 from sandbox.journal.state import RunState, fold
@@ -46,25 +47,33 @@ class Checks:
         self._owners: dict[RunId, tuple[WorkerId, int]] = {}
         self.effects: Counter[tuple[RunId, int]] = Counter()
         self.signals: dict[RunId, set[str]] = {}
+        self._settles: MemoryRow | None = None
         self.steps = 0
 
     # -- Before and after each request to the store
 
     def before_event(self, event: EventAppend) -> None:
-        """Whoever settles a call or fires a timer must have a reason that can be seen in its row."""
+        """Remember what the event is about to settle."""
         run = self._journals.runs[event.namespace, event.run]
-        row = run.pending.get((PendingKind(event.guard.value), event.n)) if event.guard < Guard.DEADLINE else None
-        if row is None or (event.attempt is not None and event.attempt != row.attempt):
+        kind = PendingKind(event.guard.value) if event.guard < Guard.DEADLINE else None
+        self._settles = None if kind is None else run.pending.get((kind, event.n))
+
+    def _settled(self, event: EventAppend) -> None:
+        """Whoever settles a call or fires a timer must have a reason that can be seen in its row."""
+        row, now = self._settles, self._journals.time
+        if event.guard >= Guard.DEADLINE:
             return
-        now = self._journals.time
+        require(row is not None, f"{event.guard.name.lower()} {event.n} is settled and was not pending")
+        assert row is not None
         if event.guard is Guard.TIMER:
             require(row.due is not None and row.due <= now, f"timer {event.n} fires before its time")
-        else:
-            body, _ = decode_body(event.type, event.body)
-            assert isinstance(body, e.ToolCallCompleted)
-            self._before_outcome(row, body, now)
+            return
+        require(event.attempt in {None, row.attempt}, f"call {row.n} is settled by a former attempt")
+        body, _ = decode_body(event.type, event.body)
+        assert isinstance(body, e.ToolCallCompleted)
+        self._outcome(row, body, now)
 
-    def _before_outcome(self, row: MemoryRow, body: e.ToolCallCompleted, now: TimeMs) -> None:
+    def _outcome(self, row: MemoryRow, body: e.ToolCallCompleted, now: TimeMs) -> None:
         if body.error is None or body.error.name == "ToolError":
             timeout = body.error is not None and body.error.code == "timeout"
             late = row.why in {DueWhy.TIMEOUT, DueWhy.DEFERRAL} and row.due is not None and row.due <= now
@@ -101,6 +110,7 @@ class Checks:
     def _after_event(self, event: EventAppend, verdict: EventVerdict) -> None:
         if verdict.outcome is not EventOutcome.APPENDED:
             return
+        self._settled(event)
         run = self._journals.runs[event.namespace, event.run]
         assert verdict.seq is not None
         entry = run.entries[verdict.seq]
@@ -116,10 +126,14 @@ class Checks:
         known = self._decoded.setdefault(name, [])
         known += [decoded(entry) for entry in run.entries[len(known) :]]
         state = fold(known)
-        require(run.commands == sum(entry.cause is not None for entry in known), "commands are counted wrongly")
+        require(
+            run.commands == sum(entry.cause is not None for entry in known), "commands are counted wrongly"
+        )
         require(run.calls == state.calls_made, "calls are counted wrongly")
         status = run.status.name.lower()
-        require(status in {state.status, "quarantined"}, f"run {name} is {status}, its journal {state.status}")
+        require(
+            status in {state.status, "quarantined"}, f"run {name} is {status}, its journal {state.status}"
+        )
         require(run.cancelling == (state.cancelling is not None), "whether it is cancelled differs")
         if status != state.status:
             return
@@ -156,7 +170,9 @@ class Checks:
         self.check(run)
         entries = self._decoded[run.start.run]
         ends = [entry for entry in run.entries if entry.type in END_TYPES]
-        require(len(ends) == 1 and ends[0] is run.entries[-1], f"run {run.start.run} does not end exactly once")
+        require(
+            len(ends) == 1 and ends[0] is run.entries[-1], f"run {run.start.run} does not end exactly once"
+        )
         self._outcomes(run.start.run, entries)
         got = [entry.body.id for entry in entries if isinstance(entry.body, e.SignalReceived)]
         require(len(got) == len(set(got)), "a signal was recorded twice")
@@ -193,9 +209,19 @@ def replay(run: MemoryRun, tools: Mapping[str, PinnedTool], seed: str) -> None:
         commands, script.commands = script.commands, []
         for command in commands:
             draft = emission_of(command, time=times[Seq(command["cause"])], tools=tools).draft
-            cursor.next(draft.type, draft.cause, draft.body)
+            _same(cursor, draft.type, draft.cause, draft.body)
     if run.status is RunStatus.CANCELLED and script.stage != "ended":
         last = run.entries[-1]  # its owner ended it, since the clean-up was cut short or never begun
         require(last.type is EntryType.CANCEL_RUN, "a cancelled run does not end so")
-        cursor.next(last.type, last.cause or Seq(0), last.body)
-    cursor.finish()
+        _same(cursor, last.type, last.cause or Seq(0), last.body)
+    try:
+        cursor.finish()
+    except Divergence as error:
+        raise Broken(f"replay is not the journal: {error}") from error
+
+
+def _same(cursor: Cursor, type_: EntryType, cause: Seq, body: bytes) -> None:
+    try:
+        cursor.next(type_, cause, body)
+    except Divergence as error:
+        raise Broken(f"replay is not the journal: {error}") from error

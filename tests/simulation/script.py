@@ -109,7 +109,12 @@ class Script:
     def _satisfy(self, wait: Pending, *, clear: bool) -> None:
         del self._pending[WAIT, wait.n]
         self.waits_done.append(wait.n)
-        if clear and self._delivering and wait.timer is not None and self._pending.pop((TIMER, wait.timer), None) is not None:
+        if (
+            clear
+            and self._delivering
+            and wait.timer is not None
+            and self._pending.pop((TIMER, wait.timer), None) is not None
+        ):
             self._emit("timer_cleared", timer=wait.timer)
 
     def _cancel(self, reason: str) -> None:
@@ -133,7 +138,9 @@ class Script:
         if self.stage == RUNNING and not self._pending and self.random.random() < 0.7:
             self.stage = RETURNING
         fails = self.stage == RUNNING and not self._pending
-        fails = fails or (self._left <= 0 and self.stage in {RUNNING, RETURNING} and self.random.random() < 0.1)
+        fails = fails or (
+            self._left <= 0 and self.stage in {RUNNING, RETURNING} and self.random.random() < 0.1
+        )
         if fails:
             self.stage = FAILING
             self._failed_by = self._cause
@@ -143,7 +150,9 @@ class Script:
         if self._outstanding:
             return
         if self.stage == RETURNING:
-            self._emit("complete_run", line=False, output=json.dumps("x" * self.random.choice((1, 5, 70_000))))
+            self._emit(
+                "complete_run", line=False, output=json.dumps("x" * self.random.choice((1, 5, 70_000)))
+            )
         elif self.stage == FAILING:
             error = {"name": "DeadlockError", "message": "nothing can happen"}
             self._emit("fail_run", line=False, cause=self._failed_by, error=error)
@@ -163,7 +172,16 @@ class Script:
             if self._left > 0:
                 self._left -= 1
                 self.random.choice(
-                    (self._call, self._call, self._call, self._timer, self._wait, self._log, self._abort, self._clear)
+                    (
+                        self._call,
+                        self._call,
+                        self._call,
+                        self._timer,
+                        self._wait,
+                        self._log,
+                        self._abort,
+                        self._clear,
+                    )
                 )()
         if self.stage == RUNNING and (self._left <= 0 or self.random.random() < 0.05):
             open_calls = any(found.kind == CALL for found in self._pending.values())
@@ -191,10 +209,16 @@ class Script:
         self._start_timer(why, self.random.choice(DELAYS_MS[2:] if why == "interval" else DELAYS_MS))
 
     def _wait(self) -> None:
-        timer = self._start_timer("signal_timeout", self.random.choice(DELAYS_MS)) if self.random.random() < 0.7 else None
+        timer = (
+            self._start_timer("signal_timeout", self.random.choice(DELAYS_MS))
+            if self.random.random() < 0.7
+            else None
+        )
         name, harness = self.random.choice(NAMES), self.random.random() < 0.3
         wait = self._add(WAIT, name=name, timer=timer, harness=harness)
-        self._emit("signal_awaited", wait=wait.n, name=name, timer=timer, **{"from": "harness" if harness else None})
+        self._emit(
+            "signal_awaited", wait=wait.n, name=name, timer=timer, **{"from": "harness" if harness else None}
+        )
         for kept in self._kept:
             if kept[0] == name and (kept[1] or not harness):
                 self._kept.remove(kept)
@@ -231,7 +255,9 @@ class Script:
 
     def _emit(self, type_: str, *, line: bool = True, cause: int | None = None, **fields: Any) -> None:
         site = {"line": 1 + len(self.commands) % 9, "column": 1} if line else {}
-        self.commands.append({"cause": self._cause if cause is None else cause, "type": type_, **fields, **site})
+        self.commands.append(
+            {"cause": self._cause if cause is None else cause, "type": type_, **fields, **site}
+        )
 
 
 class Weather(Protocol):

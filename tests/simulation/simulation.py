@@ -14,7 +14,7 @@ from sandbox.activation.setup import pinned_tools
 from sandbox.isolate.compiled import Compiled
 from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import encode_body
-from sandbox.journal.entries import Limits, RunStarted, Actor
+from sandbox.journal.entries import Actor, Limits, RunStarted
 from sandbox.journal.ids import Digest, NamespaceId, RunId, TimeMs
 from sandbox.store.interface import RunFacts, RunStatus, StartRun
 from tests.simulation.actors import (
@@ -35,6 +35,8 @@ from tests.simulation.world import START_MS, World
 
 PEACE_S = 900.0
 """How long runs may take to end when nothing goes wrong any more."""
+OFTEN = {"worker": 1.0, "scheduler": 2.0, "dispatcher": 3.0, "executor": 6.0}
+"""Some take few steps; they would hardly ever die in the middle of something."""
 SCRIPT = Digest("sha256:" + "5" * 64)
 PINNED = tuple(
     {"name": name, "kind": "mcp" if name.startswith("mcp") else "host", "idempotent": name.endswith("again")}
@@ -116,7 +118,9 @@ class Simulation:
                     self._release(where)
                 elif loop.time() > last_word:
                     await harness.cancel(where, "user")
-            stuck = [(w, self.world.journals.runs[w].pending, self.world.journals.runs[w].owner) for w in active]
+            stuck = [
+                (w, self.world.journals.runs[w].pending, self.world.journals.runs[w].owner) for w in active
+            ]
             require(loop.time() < gives_up, f"runs do not end: {stuck[:1]}")
             await asyncio.sleep(2.0)
 
@@ -161,11 +165,12 @@ class Simulation:
         return self.__dict__.setdefault("_processes", [])
 
     def _before_step(self, process: Process) -> None:
-        if self.world.faults.crashes():
+        often = OFTEN[process.name.rstrip("0123456789")]
+        if self.world.faults.crashes(often):
             self.world.crashes += 1
             self.world.note(process.name, "killed")
             process.kill()
-        elif process.frozen is None and self.world.faults.pauses():
+        elif process.frozen is None and self.world.faults.pauses(often):
             self.world.pauses += 1
             self.world.note(process.name, "paused")
             process.pause()

@@ -147,5 +147,3 @@ class BigValues:
         await asyncio.sleep(self._world.faults.latency())
         if self._world.faults.of_request("value") != "fine":
             raise Unavailable("the object store did not answer")
-
-

@@ -77,11 +77,11 @@ class Faults:
         delays = [self._random.choice((0.0, 0.001, 0.01, 0.3))]
         return [*delays, self._random.random()] if self._happens(self.rates.hint_doubled) else delays
 
-    def crashes(self) -> bool:
-        return self._happens(self.rates.crash)
+    def crashes(self, often: float) -> bool:
+        return self._happens(self.rates.crash * often)
 
-    def pauses(self) -> bool:
-        return self._happens(self.rates.pause)
+    def pauses(self, often: float) -> bool:
+        return self._happens(self.rates.pause * often)
 
     async def delivering(self, run: str) -> None:
         """The weather of isolates: a delivery takes a while, and is not always finished."""

@@ -103,7 +103,8 @@ class RequestDesk:
         give_up = time.monotonic() + timeout_ms / 1000
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(answered.wait(), POLL_S)
+                async with asyncio.timeout(POLL_S):
+                    await answered.wait()
             late = time.monotonic() >= give_up
             async with acquired(self._pool) as connection:
                 row = await connection.fetchrow(LOOK_SQL, question, late)

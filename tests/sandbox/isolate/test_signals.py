@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sandbox.isolate.conftest import Run
-from tests.sandbox.isolate.world import World
+from tests.sandbox.isolate.world import Outcome, World
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -132,3 +132,18 @@ async def test_signals_joined_and_raced_with_a_sleep(run: Run) -> None:
         signals=[(1000, "a", 1), (2000, "b", 2), (3000, "c", 3)],
     )
     assert world.output == [1, 2, 3]
+
+
+async def test_a_failed_script_keeps_only_the_books_of_its_waits(run: Run) -> None:
+    world = await run(
+        'import { waitForSignal } from "rewind";\nimport { probe } from "rewind:tools";\n'
+        "export default async function main() { void probe.echo({}); let heard = 0;\n"
+        "void waitForSignal('a').then(() => { heard = 1; console.log('heard'); });\n"
+        "void waitForSignal('b', { timeout: 20 }).then(() => console.log('heard'));\n"
+        "throw new Error('over'); }",
+        answer=lambda *_: Outcome(result=1, after_ms=1_000),
+        signals=[(10, "a", 1)],
+    )
+    assert world.error["message"] == "over"
+    assert world.waits_done == [1, 2]  # by the signal, by the timeout
+    assert (world.logs, world.of_type("timer_cleared")) == ([], [])

@@ -120,11 +120,11 @@ const completeCall = (event) => {
 };
 
 const fireTimer = (event) => {
-  if (!run.delivering) return;
   const timer = takeTimer(event.timer);
   if (timer === undefined) return; // cleared
   timer.over = true;
-  timer.fire();
+  // Of a script that has failed only the books are kept: what still waits, as the fold of the journal says.
+  if (run.delivering || timer.why === "signal_timeout") timer.fire();
 };
 
 const requestCancel = (event) => {
@@ -207,7 +207,7 @@ export const deliverOne = (event, begin) => {
       fireTimer(event);
       break;
     case "signal_received":
-      if (run.delivering) deliverSignal(event);
+      deliverSignal(event);
       break;
     case "cancel_requested":
       requestCancel(event);

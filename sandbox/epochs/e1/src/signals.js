@@ -37,6 +37,7 @@ const firstOf = (list, passes) => {
 const satisfy = (wait, payload) => {
   endWait(wait);
   if (wait.follower !== undefined) wait.follower.run = undefined;
+  if (!run.delivering) return; // the script has failed: nothing reaches it any more
   if (wait.timer !== undefined && payload !== undefined) clearTimer(wait.timer, null);
   wait.resolve(payload === undefined ? null : payload.value);
 };
