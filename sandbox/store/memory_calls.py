@@ -51,6 +51,14 @@ class MemoryCalls:
         ordered = sorted(taken, key=lambda pair: (pair[0].start.run, pair[1].n))
         return [self._task(run, run.pending[row.kind, row.n]) for run, row in ordered]
 
+    async def leased_to(self, claims: Sequence[str]) -> list[tuple[str, TaskKey]]:
+        """(claim_id, task) of every lease that these claims hold."""
+        return [
+            (row.claim_id, (run.start.namespace, run.start.run, row.n, row.attempt, row.releases))
+            for run, row in self._rows()
+            if row.claim_id in claims and row.claim_id is not None
+        ]
+
     async def heartbeat_tasks(
         self, tasks: Sequence[TaskKey], lease_ms: int
     ) -> list[tuple[TimeMs | None, bool]]:

@@ -110,7 +110,7 @@ class Maker(CallMaker):
         await asyncio.sleep(self._world.faults.latency())
         flight.sent = True
         await asyncio.sleep(self._world.random.choice((0.0, 0.01, 2.0, 20.0)))
-        self._world.checks.effect(call.run, call.call, idempotent=call.tool.endswith("again"))
+        self._world.effect(call.run, call.call, idempotent=call.tool.endswith("again"))
         await asyncio.sleep(self._world.random.choice((0.0, 0.01, 2.0)))
         if self._world.random.random() < 0.2:
             raise failed("tool_failed", "it failed")
@@ -228,7 +228,7 @@ class Executor:
             step = min(left, HEARTBEAT_S)
             if not acted and acts_at <= step:
                 await asyncio.sleep(acts_at)
-                self._world.checks.effect(task.run, task.call, idempotent=task.tool.endswith("again"))
+                self._world.effect(task.run, task.call, idempotent=task.tool.endswith("again"))
                 acted = True
                 step -= acts_at
                 left -= acts_at

@@ -32,7 +32,9 @@ class Process:
         self.context.run(_PROCESS.set, self)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        return self._loop.create_task(work, context=self.context.copy())
+        task = self._loop.create_task(work, context=self.context.copy())
+        task.add_done_callback(self._loop.ended)
+        return task
 
     def soon(self, delay_s: float, handler: Callable[..., object], *args: object) -> None:
         """Call a handler in this process a little later, if it lives then."""
@@ -67,7 +69,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Called before a mortal process takes a step: here it may be killed."""
         self.faults: list[str] = []
         """What nobody caught."""
-        self.fatal: Exception | None = None
+        self.fatal: BaseException | None = None
         """An invariant does not hold: the simulation is over, whoever would go on."""
         self._ready: list[asyncio.Handle] = []  # type: ignore[assignment]
         self.set_exception_handler(self._uncaught)
@@ -105,6 +107,11 @@ class SimLoop(asyncio.BaseEventLoop):
                 process.frozen.append(handle)
                 return
         handle._run()
+
+    def ended(self, task: "asyncio.Task[Any]") -> None:
+        """A process whose main task fails is a bug, of ours or of the simulation."""
+        if not task.cancelled() and task.exception() is not None:
+            self.fatal = task.exception()
 
     def _task(self, _loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> "asyncio.Task[Any]":
         task = asyncio.Task(work, loop=self, **options)

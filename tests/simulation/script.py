@@ -17,7 +17,7 @@ RUNNING, RETURNING, FAILING, CANCELLING, ENDED = "running", "returning", "failin
 NAMES = ("go", "stop")
 TOOLS = ("host.once", "host.again", "mcp.once", "mcp.again")
 DELAYS_MS = (0, 0.5, 40, 700, 3_000, 12_000)
-ACTIONS_MAX = 14
+ACTIONS_MAX = 24
 CALL, TIMER, WAIT = "call", "timer", "wait"
 
 

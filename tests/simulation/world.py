@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from sandbox.isolate.api import ChildDied, IsolateLost
-from sandbox.journal.ids import NamespaceId, Sha256, TimeMs
+from sandbox.journal.ids import NamespaceId, RunId, Sha256, TimeMs
 from sandbox.store.memory import Journals
 from tests.simulation.checks import Broken, Checks
 from tests.simulation.loop import Process, SimLoop
@@ -129,6 +129,13 @@ class World:
             self.note(who, name, args if name in APPENDS else "", result)
         self.checks.after(name, args, result)
         return result
+
+    def effect(self, run: RunId, call: int, *, idempotent: bool) -> None:
+        """A tool does what it does."""
+        try:
+            self.checks.effect(run, call, idempotent=idempotent)
+        except Broken as error:
+            self.loop.fatal = error
 
     def note(self, who: str, name: str, *facts: object) -> None:
         line = f"{self.loop.now_s:.4f} {who} {name} {facts!r}"
