@@ -84,11 +84,13 @@ class Tsc:
         assert process.stderr is not None
         line = b""
         with contextlib.suppress(TimeoutError):
-            line = await asyncio.wait_for(process.stderr.readline(), START_TIMEOUT_S)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                line = await process.stderr.readline()
         try:
             confinement: dict[str, str] = orjson.loads(line)["confinement"]
             tsc = cls(process, confinement)
-            await asyncio.wait_for(tsc.call("initialize"), START_TIMEOUT_S)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await tsc.call("initialize")
         except (ValueError, KeyError, TypeError, ChildDied, TimeoutError) as error:
             words = (line + await _rest(process)).decode(errors="replace").strip()[-2_000:]
             raise SandboxFault(f"the type-checker did not start: {words or error}") from error
