@@ -98,7 +98,8 @@ async def run_mailer(pool: asyncpg.Pool, server: SmtpServer | None, stop: asynci
             logger.exception("sending mails failed; it goes on")
         if not sent:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), EVERY_S)
+                async with asyncio.timeout(EVERY_S):
+                    await stop.wait()
 
 
 async def send_due(pool: asyncpg.Pool, server: SmtpServer) -> int:
