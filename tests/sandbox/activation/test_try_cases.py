@@ -46,6 +46,22 @@ async def test_case(stage: Stage, script: Path) -> None:
     assert (replayed["matches"], replayed["output"]) == (True, report["output"]), replayed
     assert replayed["calls"] == report["calls"]
 
+    again = await stage.tried(source, *spec["tools"], input=spec["input"], cassette=cassette_of(report))
+    check(again, expected)
+    assert again["unused"] == []
+    assert again["journal"] == report["journal"]
+
+
+def cassette_of(report: dict[str, Any]) -> dict[str, Any]:
+    started = report["journal"][0]
+    signals = [
+        {"name": n["name"], "payload": n["payload"]["value"], "id": n["id"], "at": n["time"] - started["time"]}
+        for n in report["journal"]
+        if n["type"] == "signal_received"
+    ]
+    head = {"cassette": 1, "seed": started["seed"], "started_at": started["time"]}
+    return {**head, "calls": report["calls"], "signals": signals}
+
 
 async def test_every_case_is_here() -> None:
     assert len(CASES) == 15
