@@ -97,6 +97,8 @@ class Scripts:
         digest = Digest(script) if source is None else _digest_of(script)
         key = (namespace, digest, "" if toolset is None else toolset.digest)
         report = self._known.get(key)
+        if report is not None and source is None and not report.ok:
+            report = None  # a refused script is not kept: its digest is as unknown here as elsewhere
         if report is None:
             report = await self._find(*key) or await self._ask(
                 organization, *key[:2], source, toolset, keep=keep

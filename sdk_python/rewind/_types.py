@@ -146,6 +146,30 @@ class FoundTool(Answer):
 
 
 @dataclass(kw_only=True)
+class ScriptCheck(Answer):
+    """`ok` is False only with an error among the diagnostics, which are dicts with `severity`, `code`, `message`,
+    `line`, `column`, `end_line`, `end_column`, `frame` and perhaps `hint`."""
+
+    ok: bool
+    digest: str
+    input_type: str | None = None
+    output_type: str | None = None
+    diagnostics: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Script(Answer):
+    """A known script; lists leave `source` out."""
+
+    digest: str
+    source: str | None = field(default=None, repr=False)
+    toolset: str | None = None
+    input_type: str | None = None
+    output_type: str | None = None
+    created_at: str | None = None
+
+
+@dataclass(kw_only=True)
 class Token(Answer):
     """A namespace token; `token`, the secret, is given once, when it is created."""
 

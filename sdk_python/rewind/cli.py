@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rewind import _cli_replays, _cli_runs, _cli_settings
+from rewind import _cli_replays, _cli_runs, _cli_scripts, _cli_settings
 from rewind._cli_base import Console, Usage
 from rewind._client import Rewind
 from rewind._config import mask_secrets, package_version
@@ -22,7 +22,7 @@ OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 COMMANDS = "rewind.commands"
 """Entry-point group: each member is `register(subparsers)` and sets `handler(arguments) -> exit code`."""
 SERVER_VERBS = ("dev", "serve", "worker", "db", "doctor", "admin")
-REMOTE_VERBS = ("run", "runs", "toolsets", "tokens", "cassette", "replay", "verify", "test")
+REMOTE_VERBS = ("run", "runs", "check", "toolsets", "tokens", "cassette", "replay", "verify", "test")
 DEFAULT_NAMESPACE = "default"
 DESCRIPTION = """Durable runs of TypeScript scripts.
 
@@ -125,6 +125,7 @@ def _parser(*, with_server: bool) -> tuple[argparse.ArgumentParser, list[str]]:
     parser.add_argument("--version", action="version", version=f"rewind-sdk {package_version()}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     _cli_runs.register(verbs)
+    _cli_scripts.register(verbs)
     _cli_settings.register(verbs)
     _cli_replays.register(verbs)
     problems: list[str] = []
