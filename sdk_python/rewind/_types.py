@@ -148,7 +148,8 @@ class FoundTool(Answer):
 @dataclass(kw_only=True)
 class ScriptCheck(Answer):
     """`ok` is False only with an error among the diagnostics, which are dicts with `severity`, `code`, `message`,
-    `line`, `column`, `end_line`, `end_column`, `frame` and perhaps `hint`."""
+    `line`, `column`, `end_line`, `end_column`, `frame` and perhaps `hint`.
+    """
 
     ok: bool
     digest: str

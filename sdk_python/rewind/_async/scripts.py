@@ -76,7 +76,9 @@ class AsyncScripts:
         report: dict[str, Any] = (await self._core.call(call, options)).data
         return report
 
-    async def get(self, digest: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Script:
+    async def get(
+        self, digest: str, *, namespace: str | None = None, **options: Unpack[CallOptions]
+    ) -> Script:
         """A script with its source and the types of its main."""
         path = f"/v1/scripts/{segment(digest, 'the digest of the script')}"
         answer = await self._core.call(Call(method="GET", path=path, query=self._within(namespace)), options)

@@ -80,7 +80,9 @@ class Scripts:
         report: dict[str, Any] = (self._core.call(call, options)).data
         return report
 
-    def get(self, digest: str, *, namespace: str | None = None, **options: Unpack[CallOptions]) -> Script:
+    def get(
+        self, digest: str, *, namespace: str | None = None, **options: Unpack[CallOptions]
+    ) -> Script:
         """A script with its source and the types of its main."""
         path = f"/v1/scripts/{segment(digest, 'the digest of the script')}"
         answer = self._core.call(Call(method="GET", path=path, query=self._within(namespace)), options)
