@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from rewind import AsyncRewind
 
+from tests.sdk_python.command import run, server  # noqa: F401 - fixtures of the command's tests
 from tests.sdk_python.fake_tasks import FakeTasks
 
 

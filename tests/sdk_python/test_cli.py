@@ -1,12 +1,8 @@
 """The command `rewind`: what it prints and how it exits."""
 
 import argparse
-import asyncio
-import io
 import json
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -14,59 +10,17 @@ from rewind import cli
 from rewind._cli_base import Usage, json_argument, labels_argument, seconds
 from rewind._cli_runs import age_text, pretty
 
+from tests.sdk_python.command import Result, Run
 from tests.sdk_python.fake_api import RUN_ID, FakeApi, problem, run_json, stream
 from tests.sdk_python.http_server import Reply, refused_port
 from tests.sdk_python.journals import EVERY_KIND
 from tests.sdk_python.test_journal_text import GOLDEN
 
 
-@dataclass
-class Result:
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Awaitable[Result]]
-
-
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApi]:
     async with FakeApi() as made:
         yield made
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run one command in an empty folder, without the environment of whoever runs the tests."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("REWIND_URL", "REWIND_API_KEY", "REWIND_TOKEN", "REWIND_DATA", "REWIND_LOG"):
-        monkeypatch.delenv(name, raising=False)
-
-    async def call(*arguments: str, stdin: str = "") -> Result:
-        out, err = io.StringIO(), io.StringIO()
-        monkeypatch.setattr(sys, "stdout", out)
-        monkeypatch.setattr(sys, "stderr", err)
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-
-        def main() -> int:
-            try:
-                return cli.main(arguments)
-            except SystemExit as error:
-                return int(error.code or 0)
-
-        code = await asyncio.to_thread(main)
-        return Result(code, out.getvalue(), err.getvalue())
-
-    return call
-
-
-@pytest.fixture
-def server(api: FakeApi, monkeypatch: pytest.MonkeyPatch, run: Run) -> FakeApi:
-    """The environment names the fake API; `run` first, since it clears the environment."""
-    monkeypatch.setenv("REWIND_URL", api.url)
-    monkeypatch.setenv("REWIND_API_KEY", "rwk_test_0123456789")
-    return api
 
 
 async def test_running_a_file(server: FakeApi, run: Run, tmp_path: Path) -> None:
@@ -288,38 +242,6 @@ async def test_signals_and_cancels(server: FakeApi, run: Run) -> None:
     assert "cancelling" in (await run("runs", "cancel", RUN_ID, "--reason", "no need")).out
 
 
-async def test_outputs_toolsets_and_tokens(server: FakeApi, run: Run) -> None:
-    output = {"text": '{"a":1}', "offset": 0, "bytes": 7, "total": 7, "next": None}
-    server.on(f"GET /v1/runs/{RUN_ID}/output", output)
-    assert (await run("runs", "output", RUN_ID)).out == '{"a":1}\n'
-    tools = [{"name": "math.add", "kind": "host", "idempotent": True, "approval": False}]
-    toolset = {"id": "1", "name": "math", "digest": "sha256:ab", "tools": tools, "warnings": ["careful"]}
-    server.on("GET /v1/toolsets", {"data": [toolset], "next": None})
-    assert (await run("toolsets", "list")).out.split() == [
-        "TOOLSET",
-        "TOOLS",
-        "DIGEST",
-        "math",
-        "1",
-        "sha256:ab",
-    ]
-    server.on("GET /v1/toolsets/math", toolset)
-    shown = await run("toolsets", "get", "math")
-    assert shown.out.split() == ["math@sha256:ab", "TOOL", "KIND", "math.add", "host", "idempotent"]
-    assert shown.err == "warning: careful\n"
-    token = {
-        "id": "1",
-        "token": "rwt_secret",
-        "namespace": "alice",
-        "scopes": ["runs:read"],
-        "expires_at": None,
-    }
-    server.on("POST /v1/tokens", Reply(201, token))
-    made = await run("tokens", "create", "--namespace", "alice", "--scope", "runs:read", "--ttl", "never")
-    assert made.out == "rwt_secret\n"
-    assert server.requests[-1].json() == {"namespace": "alice", "ttl": None, "scopes": ["runs:read"]}
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -382,34 +304,3 @@ def test_ages_and_wide_values() -> None:
     assert pretty({"a": [1, 2]}) == '{"a":[1,2]}'
     wide = pretty({"list": ["x" * 60, "y" * 60], "n": 1})
     assert wide == '{\n  "list": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ],\n  "n": 1\n}'
-
-
-async def test_declarations_and_search_of_a_toolset(server: FakeApi, run: Run) -> None:
-    text = Reply(body=b"declare module\n", headers={"Content-Type": "text/plain; charset=utf-8"})
-    server.on("GET /v1/toolsets/math/declarations", text)
-    assert (await run("toolsets", "declarations", "math")).out == "declare module\n"
-    shown = await run(
-        "toolsets",
-        "declarations",
-        "math",
-        "--format",
-        "prompt",
-        "--tools",
-        "a,b",
-        "--budget",
-        "900",
-        "--json",
-    )
-    assert json.loads(shown.out) == {"declarations": "declare module\n"}
-    assert server.requests[-1].target.endswith("?format=prompt&tools=a%2Cb&budget=900")
-    found = {
-        "name": "add",
-        "description": "Adds.",
-        "declaration": "add(): any // Adds.",
-        "kind": "host",
-        "approval": None,
-    }
-    server.on("GET /v1/toolsets/math/search", {"data": [found]}, {"data": []})
-    assert (await run("toolsets", "search", "math", "sum", "up")).out == "add(): any // Adds.\n"
-    assert server.requests[-1].target.endswith("?q=sum%20up")
-    assert "no tool fits" in (await run("toolsets", "search", "math", "x")).err
