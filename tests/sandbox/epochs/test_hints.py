@@ -106,6 +106,7 @@ async def test_a_wrong_import_gets_the_nearest(run: Run) -> None:
         "nothing_like_it();",
         "({} as any).a.b();",
         "throw new TypeError('x is not a function');",
+        "throw new TypeError('a'.repeat(5_000_000) + '.b is not a function');",
         "throw new ReferenceError('fetch is not defined, he said');",
     ],
 )

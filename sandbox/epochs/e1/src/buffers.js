@@ -10,6 +10,7 @@ import {
   getOwnPropertyDescriptor,
   getPrototypeOf,
   isArray,
+  isError,
   mapForEach,
   mapSet,
   max,
@@ -37,7 +38,7 @@ const counted = (memory, bytes, make) => {
   try {
     return make();
   } catch (error) {
-    if (error instanceof RangeErrorClass && error.message === FAILED) {
+    if (isError(error) && error.message === FAILED) {
       memory.exhaust();
       for (;;);
     }

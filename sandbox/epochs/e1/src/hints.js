@@ -140,8 +140,12 @@ const memberHint = (object, member) => {
   return `There is no ${group}.${member}: ${group} has ${listOf(names)}`;
 };
 
+/** The engine's own messages about names are short. */
+const MESSAGE_MAX = 300;
+
 /** One line, or undefined. */
 export const hintFor = (name, message) => {
+  if (message.length > MESSAGE_MAX) return undefined;
   if (name === "ReferenceError") {
     const found = regexpExec(NOT_DEFINED, message);
     return found === null ? undefined : undefinedHint(found[1]);
