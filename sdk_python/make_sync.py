@@ -15,7 +15,10 @@ HEADER = """# Written by sdk_python/make_sync.py from {source}; change that file
 REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|for|with)\b", r"\1"),
-    (r"\bAsync(Runs|Scripts|Toolsets|Tokens|Secrets|Webhooks|Namespaces|Tasks|Pager|Core|Iterator)\b", r"\1"),
+    (
+        r"\bAsync(Runs|Forks|Scripts|Toolsets|Tokens|Secrets|Webhooks|Namespaces|Tasks|Pager|Core|Iterator)\b",
+        r"\1",
+    ),
     (r"\bAsyncGenerator\[(\w+), None\]", r"Iterator[\1]"),
     (r"\bAsyncGenerator\b", "Iterator"),
     (r"\bAwaitable\[(\w+\[\w+\])\]", r"\1"),

@@ -102,7 +102,9 @@ begin
     select p_ns, p_run, c.kind, c.n, c.seq, at, c.line, c.name,
       case when c.kind = 1 then (select e.fire_at from entries e
         where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) end,
-      case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end, c.route,
+      case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end,
+      c.route + case when c.kind = 0 and row_number() over (partition by c.kind order by c.n) > calls_in_flight_max()
+        then 2 else 0 end,
       c.idempotent, c.gated, c.timeout
     from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout)
       c (kind, n, seq, line, name, route, idempotent, gated, timeout);

@@ -26,7 +26,6 @@ from sandbox.store.interface import (
     EventVerdict,
     Guard,
     PendingKind,
-    RunFacts,
     RunRecord,
     RunStatus,
     Share,
@@ -36,6 +35,7 @@ from sandbox.store.interface import (
     StoredEntry,
 )
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
+from sandbox.store.memory_forks import MemoryForks, hold
 from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, record_of, row_of
 from sandbox.store.memory_workers import MemoryWorkers
 
@@ -48,7 +48,7 @@ _ENDINGS: dict[EntryType, Status] = {
 }
 
 
-class MemoryStore(MemoryCalls, MemoryWorkers):
+class MemoryStore(MemoryCalls, MemoryForks, MemoryWorkers):
     """Implements JournalStore and OwnerStore, and what the scheduler and the dispatcher need."""
 
     def __init__(self, journals: Journals | None = None) -> None:
@@ -72,7 +72,7 @@ class MemoryStore(MemoryCalls, MemoryWorkers):
                 return StartVerdict(StartOutcome.REPLAYED if same else StartOutcome.CONFLICT, known[0])
             self.journals.keys[scope] = (request.run, request.request_sha256)
         first = StoredEntry(Seq(0), EntryType.RUN_STARTED, request.time, None, None, request.body)
-        run = MemoryRun(request, [first], request.time)
+        run = MemoryRun(request, [first], request.time, forking=request.fork is not None)
         deadline = TimeMs(request.time + request.ttl_ms)
         run.pending[PendingKind.DEADLINE, 0] = row_of(
             PendingKind.DEADLINE, 0, Seq(0), request.time, due=deadline
@@ -86,8 +86,12 @@ class MemoryStore(MemoryCalls, MemoryWorkers):
 
     async def append_event(self, event: EventAppend) -> EventVerdict:
         run = self.journals.runs.get((event.namespace, event.run))
-        if run is None:
-            return EventVerdict(EventOutcome.UNKNOWN)
+        return EventVerdict(EventOutcome.UNKNOWN) if run is None else self.append(run, event)
+
+    def append(self, run: MemoryRun, event: EventAppend) -> EventVerdict:
+        """Append one event if its guard holds."""
+        if run.forking and run.ended_at is None:
+            return hold(run, event)
         decision = _decide_event(run, event)
         if isinstance(decision, decide.Refusal):
             known = run.signal_ids.get(event.signal_id or "") if decision.code == "duplicate" else None
@@ -215,9 +219,6 @@ class MemoryStore(MemoryCalls, MemoryWorkers):
             run.end(ends, now)
             self.journals.runs[append.namespace, append.run] = run
         return CommandVerdict(appended=True, first_seq=first, next_seq=run.next_seq, time=now)
-
-    async def load_facts(self, namespace: NamespaceId, run: RunId) -> RunFacts | None:
-        return self.journals.facts.get((namespace, run))
 
     async def unbegun_calls(
         self, namespace: NamespaceId, run: RunId, *, below: int | None, deferred: bool

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from sandbox.journal import decide
+from sandbox.journal.canonical import canonical_text
 from sandbox.journal.codec import entry_from_row
 from sandbox.journal.entries import Entry, EntryType, Limits
 from sandbox.journal.errors import ImpossibleEntry
@@ -12,6 +14,7 @@ from sandbox.journal.state import Status, fold
 from sandbox.store.interface import (
     FROM_START,
     DueWhy,
+    EventAppend,
     PendingKind,
     PendingRow,
     Route,
@@ -73,6 +76,10 @@ class MemoryRun:
     progress: bytes | None = None
     pending: dict[tuple[PendingKind, int], MemoryRow] = field(default_factory=dict)
     signal_ids: dict[str, Seq] = field(default_factory=dict)
+    forking: bool = False
+    held_events: list[EventAppend] = field(default_factory=list)
+    """Of a fork that is still being made."""
+    fork_report: dict[str, Json] | None = None
 
     @property
     def next_seq(self) -> Seq:
@@ -80,7 +87,8 @@ class MemoryRun:
 
     @property
     def cancelling(self) -> bool:
-        return self.cancel_seq is not None
+        held = any(event.type is EntryType.CANCEL_REQUESTED for event in self.held_events)
+        return self.cancel_seq is not None or held
 
     @property
     def ready(self) -> bool:
@@ -185,8 +193,10 @@ def record_of(run: MemoryRun, namespace_name: str) -> RunRecord:
         workflow=start.workflow,
         labels=start.labels,
         created_by=start.created_by,
-        parent=None,
-        started_at=run.entries[0].time,
+        parent=None if start.parent is None else {**start.parent},
+        started_at=run.entries[0].time
+        if start.fork is None
+        else TimeMs(cast("int", start.fork["forked_at"])),
         ended_at=run.ended_at,
         end_seq=None if run.ended_at is None else Seq(run.next_seq - 1),
         deadline=TimeMs(start.time + start.ttl_ms),
@@ -194,4 +204,6 @@ def record_of(run: MemoryRun, namespace_name: str) -> RunRecord:
         progress=run.progress,
         pending=tuple(shown[:PENDING_SHOWN]),
         pending_count=len(shown),
+        fork=start.fork,
+        fork_report=None if run.fork_report is None else canonical_text(run.fork_report),
     )

@@ -35,6 +35,7 @@ from rewind._tools import Tool, tool
 from rewind._types import (
     Delivery,
     Entry,
+    ForkPlan,
     FoundTool,
     Namespace,
     Page,
@@ -62,6 +63,7 @@ __all__ = [
     "Deferred",
     "Delivery",
     "Entry",
+    "ForkPlan",
     "FoundTool",
     "Namespace",
     "NotFound",

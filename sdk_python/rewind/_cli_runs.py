@@ -67,6 +67,14 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     cancel = remote_verb(runs, "cancel", cancel_run, help="cancel a run")
     cancel.add_argument("run", metavar="RUN")
     cancel.add_argument("--reason")
+    fork = remote_verb(runs, "fork", fork_run, help="go on from an ended run, reusing what it has done")
+    fork.add_argument("run", metavar="RUN")
+    fork.add_argument("--script", metavar="FILE", help="a corrected script (- for stdin); the run's own")
+    fork.add_argument("--at", type=int, metavar="SEQ", help="make the call whose outcome stands there anew")
+    fork.add_argument("--wait", type=seconds, default=30.0, metavar="TIME", help="how long to wait (30s)")
+    fork.add_argument("--ttl", help="cancel the fork after this time (30d)")
+    fork.add_argument("--label", action="append", metavar="KEY=VALUE", help="instead of the run's labels")
+    fork.add_argument("--dry-run", action="store_true", help="only say what would be reused")
     output = remote_verb(runs, "output", print_output, help="print the whole output of a run as JSON")
     output.add_argument("run", metavar="RUN")
     for name, handler, text in (
@@ -159,6 +167,44 @@ def cancel_run(arguments: argparse.Namespace, client: Rewind, console: Console) 
             f"{run.status}" if run.ended else "cancelling: the script gets one activation to clean up"
         )
     return 0
+
+
+def fork_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    options: dict[str, Any] = {
+        "script": None if arguments.script is None else read_file(arguments.script),
+        "at": arguments.at,
+        "ttl": arguments.ttl,
+        "labels": labels_argument(arguments.label) or None,
+    }
+    if arguments.dry_run:
+        plan = client.runs.fork(arguments.run, dry_run=True, **options)
+        if arguments.json:
+            console.json(plan.raw)
+        else:
+            for line in _fork_lines(plan.raw, console):
+                console.line(line)
+        return 0
+    run = client.runs.fork(arguments.run, wait=min(FIRST_WAIT_MS, round(arguments.wait * 1000)), **options)
+    left = arguments.wait - FIRST_WAIT_MS / 1000
+    if run.status == "active" and left > 0:
+        run = client.runs.wait(run.id, timeout_s=left)
+    if run.fork is not None and not arguments.json:
+        for line in _fork_lines(run.fork, console):
+            console.line(line)
+    return _show(run, console)
+
+
+def _fork_lines(plan: dict[str, Any], console: Console) -> list[str]:
+    reused = ", ".join(f"{count} {kind}" for kind, count in plan["reused"].items())
+    lines = [f"reuses {reused}"]
+    if plan["dropped"]:
+        lines.append(f"  not reused: {len(plan['dropped'])} later signals and firings")
+    parted = plan["diverged_at"]
+    if parted is not None:
+        where = "" if parted["line"] is None else f" at line {parted['line']}"
+        shown = console.style.plain(compact(parted["actual"]))
+        lines.append(f"  differs from entry {parted['seq']}{where}: {clip(shown, OUTPUT_LINE_CHARS)}")
+    return lines
 
 
 def print_output(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:

@@ -109,6 +109,8 @@ class Run(Answer):
     ended_at: str | None = None
     deadline: str | None = None
     usage: dict[str, Any] = field(default_factory=dict)
+    fork: dict[str, Any] | None = None
+    """Of forks: what they reuse; None until that is known."""
 
     @property
     def ended(self) -> bool:
@@ -117,6 +119,15 @@ class Run(Answer):
     def output_as(self, kind: type[T]) -> T:
         """The output checked against a type: a pydantic model, a dataclass, `list[int]`, ..."""
         return TypeAdapter(kind).validate_python(self.output)
+
+
+@dataclass(kw_only=True)
+class ForkPlan(Answer):
+    """What a fork would reuse: counts of calls, signals and timers; what it would not; where the courses part."""
+
+    reused: dict[str, int]
+    dropped: list[dict[str, Any]] = field(default_factory=list)
+    diverged_at: dict[str, Any] | None = None
 
 
 @dataclass(kw_only=True)

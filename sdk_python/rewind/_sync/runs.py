@@ -11,6 +11,7 @@ from typing import Any, Literal, Unpack, overload
 
 import orjson
 
+from rewind._sync.forks import Forks, poll_s, run_path
 from rewind._sync.pager import Pager
 from rewind._core import Call, segment
 from rewind._portal import Core
@@ -41,7 +42,7 @@ _ENDINGS = {
 }
 
 
-class Runs:
+class Runs(Forks):
     def __init__(self, core: Core) -> None:
         self._core = core
 
@@ -80,7 +81,7 @@ class Runs:
             traceparent=traceparent,
         )
         options.setdefault("idempotency_key", str(uuid.uuid4()))
-        call = Call(method="POST", path="/v1/runs", body=body, repeatable=True, wait_s=_poll_s(wait_value))
+        call = Call(method="POST", path="/v1/runs", body=body, repeatable=True, wait_s=poll_s(wait_value))
         answer = self._core.call(call, options)
         return Run.from_wire(answer.data, answer.request_id)
 
@@ -96,7 +97,7 @@ class Runs:
         """The run as it is now, or when it has ended (or is blocked), at the latest after `wait` (≤ 60 s)."""
         wait_value = None if wait is None else duration_ms(wait)
         query = {"wait": wait_value, "until": until, **self._scope(namespace)}
-        call = Call(method="GET", path=_path(run), query=query, wait_s=_poll_s(wait_value))
+        call = Call(method="GET", path=run_path(run), query=query, wait_s=poll_s(wait_value))
         answer = self._core.call(call, options)
         return Run.from_wire(answer.data, answer.request_id)
 
@@ -189,7 +190,7 @@ class Runs:
         body = {"name": name, "payload": payload, "id": id or str(uuid.uuid4()), **given(by=by)}
         call = Call(
             method="POST",
-            path=f"{_path(run)}/signals",
+            path=f"{run_path(run)}/signals",
             query=self._scope(namespace),
             body=body,
             repeatable=True,
@@ -208,13 +209,36 @@ class Runs:
         """Ask the run to end: its script gets one activation to clean up."""
         call = Call(
             method="POST",
-            path=f"{_path(run)}/cancel",
+            path=f"{run_path(run)}/cancel",
             query=self._scope(namespace),
             body=given(reason=reason),
             repeatable=True,
         )
         answer = self._core.call(call, options)
         return Run.from_wire(answer.data, answer.request_id)
+
+    def rerun(
+        self,
+        run: str,
+        *,
+        wait: Duration | None = None,
+        ttl: Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run:
+        """Start again from the beginning: the same script, pinned tools, input and labels, nothing reused."""
+        before = self.get(run, namespace=namespace)
+        return self.start(
+            script=before.script,
+            toolset=before.toolset,
+            input=before.input,
+            wait=wait,
+            ttl=ttl,
+            labels=before.labels if labels is None else labels,
+            namespace=namespace,
+            **options,
+        )
 
     @overload
     def journal(
@@ -250,7 +274,7 @@ class Runs:
 
         `as_="cassette"`: the run's calls and signals, to answer a test: `client.scripts.test(..., cassette=...)`.
         """
-        path = f"{_path(run)}/journal"
+        path = f"{run_path(run)}/journal"
         if as_ == "cassette":
             query: dict[str, Any] = {"as": as_, **self._scope(namespace)}
             cassette: dict[str, Any] = (
@@ -286,12 +310,17 @@ class Runs:
             body["overrides"] = {str(call): outcome for call, outcome in overrides.items()}
         query = self._scope(namespace)
         call = Call(
-            method="POST", path=f"{_path(run)}/replay", query=query, body=body, repeatable=True, wait_s=30.0
+            method="POST",
+            path=f"{run_path(run)}/replay",
+            query=query,
+            body=body,
+            repeatable=True,
+            wait_s=30.0,
         )
         answer: dict[str, Any] = (self._core.call(call, options)).data
         while "matches" not in answer:
             self._core.pause(REPLAY_POLL_S)
-            path = f"{_path(run)}/replays/{answer['id']}"
+            path = f"{run_path(run)}/replays/{answer['id']}"
             answer = (self._core.call(Call(method="GET", path=path, query=query), options)).data
         return answer
 
@@ -307,7 +336,7 @@ class Runs:
 
         A connection that breaks off is made again, and the stream goes on where it was.
         """
-        call = Call(method="GET", path=f"{_path(run)}/events", query=self._scope(namespace))
+        call = Call(method="GET", path=f"{run_path(run)}/events", query=self._scope(namespace))
         return self._core.entries(call, options, after)
 
     def values(
@@ -316,7 +345,7 @@ class Runs:
         """The value that the run's journal names by this digest; entries hold only the smaller ones themselves."""
         call = Call(
             method="GET",
-            path=f"{_path(run)}/values/{segment(sha256, 'the digest')}",
+            path=f"{run_path(run)}/values/{segment(sha256, 'the digest')}",
             query=self._scope(namespace),
         )
         return (self._core.call(call, options)).data
@@ -333,23 +362,9 @@ class Runs:
         offset = 0
         while True:
             query = {"offset": offset, "limit": OUTPUT_CHUNK_BYTES, **self._scope(namespace)}
-            call = Call(method="GET", path=f"{_path(run)}/output", query=query)
+            call = Call(method="GET", path=f"{run_path(run)}/output", query=query)
             part = (self._core.call(call, options)).data
             parts.append(part["text"])
             if part.get("next") is None:
                 return "".join(parts)
             offset = part["next"]
-
-    def _scope(self, namespace: str | None) -> dict[str, str | None]:
-        return {"namespace": namespace or self._core.config.namespace}
-
-
-def _path(run: str) -> str:
-    return f"/v1/runs/{segment(run, 'the run id')}"
-
-
-def _poll_s(wait: int | str | None) -> float:
-    """How long the server may take to answer; for durations given as text, the longest it allows."""
-    if wait is None:
-        return 0.0
-    return 60.0 if isinstance(wait, str) else min(60.0, wait / 1000)

@@ -55,7 +55,12 @@ async def test_case(stage: Stage, script: Path) -> None:
 def cassette_of(report: dict[str, Any]) -> dict[str, Any]:
     started = report["journal"][0]
     signals = [
-        {"name": n["name"], "payload": n["payload"]["value"], "id": n["id"], "at": n["time"] - started["time"]}
+        {
+            "name": n["name"],
+            "payload": n["payload"]["value"],
+            "id": n["id"],
+            "at": n["time"] - started["time"],
+        }
         for n in report["journal"]
         if n["type"] == "signal_received"
     ]

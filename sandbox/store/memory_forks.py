@@ -1,0 +1,121 @@
+"""The double's forks: what waits while one is made, and the chunks that make it."""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+
+from sandbox.journal.entries import EntryType
+from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
+from sandbox.store.forks import ForkAppend, ForkDone, ForkEntry
+from sandbox.store.interface import (
+    CommandVerdict,
+    EventAppend,
+    EventOutcome,
+    EventVerdict,
+    ForkOrder,
+    Guard,
+    PendingKind,
+    RunFacts,
+    RunStatus,
+    StoredEntry,
+)
+from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun
+
+HELD_MAX = 1_000
+
+
+class MemoryForks(ABC):
+    journals: Journals
+
+    @abstractmethod
+    def append(self, run: MemoryRun, event: EventAppend) -> EventVerdict:
+        """Append one event if its guard holds."""
+
+    async def append_fork(self, append: ForkAppend) -> CommandVerdict:
+        """A chunk of what a fork reuses; with the last one the run is like any other."""
+        now = self.journals.time
+        run = self.journals.runs.get((append.namespace, append.run))
+        if (
+            run is None
+            or not run.forking
+            or run.status is not RunStatus.ACTIVE
+            or (run.owner, run.owner_epoch, run.next_seq) != (append.worker, append.owner_epoch, append.first)
+        ):
+            return CommandVerdict(appended=False, first_seq=Seq(0), next_seq=Seq(0), time=now)
+        for entry in append.entries:
+            _record(run, entry, now)
+        if append.done is not None:
+            _finish(run, append.done, now)
+            held, run.held_events = run.held_events, []
+            for event in held:
+                self.append(run, event)
+        return CommandVerdict(appended=True, first_seq=append.first, next_seq=run.next_seq, time=now)
+
+    async def load_facts(self, namespace: NamespaceId, run: RunId) -> RunFacts | None:
+        facts = self.journals.facts.get((namespace, run))
+        found = self.journals.runs.get((namespace, run))
+        if facts is None or found is None or not found.forking:
+            return facts
+        asked, parent = found.start.fork or {}, found.start.parent or {}
+        at = asked.get("at")
+        return replace(
+            facts, fork=ForkOrder(RunId(str(parent["run"])), Seq(at) if isinstance(at, int) else None)
+        )
+
+
+def hold(run: MemoryRun, event: EventAppend) -> EventVerdict:
+    """What happens to an event of a run that is forking."""
+    if event.guard is Guard.SIGNAL:
+        if any(held.signal_id == event.signal_id for held in run.held_events):
+            return EventVerdict(EventOutcome.DUPLICATE)
+        if len(run.held_events) >= HELD_MAX:
+            return EventVerdict(EventOutcome.HISTORY_FULL)
+    elif event.guard in {Guard.CANCEL, Guard.DEADLINE}:
+        if any(held.type == event.type for held in run.held_events):
+            return EventVerdict(EventOutcome.DUPLICATE)
+        run.pending.pop((PendingKind.DEADLINE, 0), None)
+        event = replace(event, guard=Guard.CANCEL)
+    else:
+        return EventVerdict(EventOutcome.NOT_PENDING)
+    run.held_events.append(event)
+    return EventVerdict(EventOutcome.APPENDED)
+
+
+def _record(run: MemoryRun, entry: ForkEntry, now: TimeMs) -> None:
+    if entry.cause is None:
+        run.last_time = max(run.last_time, now) if entry.time is None else entry.time
+    fire_at = entry.fire_at
+    if entry.type is EntryType.START_TIMER and fire_at is None:
+        fire_at = TimeMs(now + (entry.delay_ms or 0))
+    time = run.last_time if entry.time is None else entry.time
+    run.entries.append(StoredEntry(run.next_seq, entry.type, time, entry.cause, fire_at, entry.body))
+
+
+def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:
+    run.forking = False
+    run.delivered, run.last_event = done.delivered, done.last_event
+    run.commands, run.calls = done.commands, done.calls
+    run.cpu_us, run.activations = done.cpu_us, done.activations
+    run.cancel_seq = done.cancel_seq
+    run.progress = done.progress or run.progress
+    run.fork_report = done.report
+    run.signal_ids = dict(done.signals)
+    for made in done.pending:
+        due = run.entries[made.seq].fire_at if made.kind is PendingKind.TIMER else None
+        run.pending[made.kind, made.n] = MemoryRow(
+            made.kind,
+            made.n,
+            made.seq,
+            now,
+            made.line,
+            made.name,
+            due,
+            gated=made.gated,
+            deferred=False,
+            attempt=0,
+            route=made.route,
+            idempotent=made.idempotent,
+            timeout_ms=made.timeout_ms,
+            held=made.kind is PendingKind.CALL and run.full,
+        )
+    if done.ends is not None:
+        run.end("completed" if done.ends is RunStatus.COMPLETED else "failed", now)

@@ -1,0 +1,104 @@
+# Written by sdk_python/make_sync.py from rewind/_async/forks.py; change that file.
+# ruff: noqa: I001
+# fmt: off
+"""`client.runs.fork`, and what the calls of one run have in common."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Literal, Unpack, overload
+
+from rewind._core import Call, segment
+from rewind._portal import Core
+from rewind._types import CallOptions, Duration, ForkPlan, Run, duration_ms, given
+
+FORK_PLAN_S = 30.0
+"""How long the server may take to say what a fork reuses."""
+
+
+class Forks:
+    """The part of `client.runs` that forks."""
+
+    _core: Core
+
+    def _scope(self, namespace: str | None) -> dict[str, str | None]:
+        return {"namespace": namespace or self._core.config.namespace}
+
+    @overload
+    def fork(
+        self,
+        run: str,
+        *,
+        script: str | None = None,
+        at: int | None = None,
+        wait: Duration | None = None,
+        ttl: Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        dry_run: Literal[False] = False,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run: ...
+    @overload
+    def fork(
+        self,
+        run: str,
+        *,
+        script: str | None = None,
+        at: int | None = None,
+        wait: Duration | None = None,
+        ttl: Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        dry_run: Literal[True],
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> ForkPlan: ...
+    def fork(
+        self,
+        run: str,
+        *,
+        script: str | None = None,
+        at: int | None = None,
+        wait: Duration | None = None,
+        ttl: Duration | None = None,
+        labels: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        namespace: str | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Run | ForkPlan:
+        """Go on from an ended run: what its script, or a corrected one, does the same is reused, not sent again.
+
+        `at`: seq of an entry of the run; nothing is matched from there on, and the call whose outcome stands there
+        is made anew. The fork's `fork` says what it reuses; with `dry_run` only that is answered.
+        """
+        wait_value = None if wait is None else duration_ms(wait)
+        body = given(
+            script=script,
+            at=at,
+            wait=wait_value,
+            ttl=None if ttl is None else duration_ms(ttl),
+            labels=None if labels is None else dict(labels),
+            dry_run=dry_run or None,
+        )
+        options.setdefault("idempotency_key", str(uuid.uuid4()))
+        call = Call(
+            method="POST",
+            path=f"{run_path(run)}/fork",
+            query=self._scope(namespace),
+            body=body,
+            repeatable=True,
+            wait_s=FORK_PLAN_S + poll_s(wait_value),
+        )
+        answer = self._core.call(call, options)
+        if dry_run:
+            return ForkPlan.from_wire(answer.data["fork"], answer.request_id)
+        return Run.from_wire(answer.data, answer.request_id)
+
+
+def run_path(run: str) -> str:
+    return f"/v1/runs/{segment(run, 'the run id')}"
+
+
+def poll_s(wait: int | str | None) -> float:
+    """How long the server may take to answer; for durations given as text, the longest it allows."""
+    if wait is None:
+        return 0.0
+    return 60.0 if isinstance(wait, str) else min(60.0, wait / 1000)
