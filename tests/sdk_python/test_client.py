@@ -365,3 +365,18 @@ async def test_declarations_and_search_of_a_toolset(api: FakeApi, client: AsyncR
     answer = await client.toolsets.search("math", "sum up", limit=3)
     assert [(tool.name, tool.declaration) for tool in answer.data] == [("add", "add(): any")]
     assert api.requests[-1].target.endswith("?q=sum%20up&limit=3")
+
+
+async def test_a_long_replay_is_waited_for(
+    api: FakeApi, client: AsyncRewind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewind._async.runs.REPLAY_POLL_S", 0.0)
+    replay = "01920000-0000-7000-8000-000000000009"
+    api.on(f"POST /v1/runs/{RUN_ID}/replay", Reply(202, {"id": replay}))
+    api.on(
+        f"GET /v1/runs/{RUN_ID}/replays/{replay}", Reply(202, {"id": replay}), {"matches": True, "output": 1}
+    )
+    answer = await client.runs.replay(RUN_ID, script="fixed", overrides={3: {"result": None}})
+    assert answer == {"matches": True, "output": 1}
+    assert api.requests[0].json() == {"script": "fixed", "overrides": {"3": {"result": None}}}
+    assert len(api.requests) == 3
