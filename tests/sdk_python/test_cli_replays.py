@@ -1,12 +1,19 @@
 """The verbs `cassette`, `replay`, `verify` and `test` of the command."""
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.sdk_python.command import Result, Run
 from tests.sdk_python.fake_api import RUN_ID, FakeApi, run_json
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    async with FakeApi() as made:
+        yield made
 
 
 async def test_what_is_no_override_is_wrong_usage(server: FakeApi, run: Run, tmp_path: Path) -> None:
