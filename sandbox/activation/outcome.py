@@ -1,6 +1,7 @@
 """What a reenactment tells its caller, as JSON: calls, logs, the end, the journal. Values are whole."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import orjson
@@ -12,6 +13,7 @@ from sandbox.journal import entries as e
 from sandbox.journal.cassette import Cassette, RecordedCall, cassette_of
 from sandbox.journal.codec import entry_from_row, wire_json
 from sandbox.journal.entries import Entry, ToolFailure, Value
+from sandbox.journal.ids import Seq, TimeMs
 from sandbox.journal.state import fold
 from sandbox.store.interface import StoredEntry
 
@@ -118,6 +120,7 @@ def log_view(entry: Entry) -> dict[str, Any]:
 def waiting_for(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """What an unended run waits for, oldest first."""
     state = fold(entries)
+    since = {entry.seq: _iso(entry.time) for entry in entries}
     lines: dict[int, int | None] = {
         entry.seq: None if entry.callsite is None else entry.callsite.line for entry in entries
     }
@@ -128,10 +131,14 @@ def waiting_for(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         found.append((call.seq, {"kind": kind, "call": number, "tool": call.tool}))
     for number, timer in state.timers.items():
         if number not in timeouts:
-            found.append((timer.seq, {"kind": "timer", "until": timer.fire_at}))
+            found.append((timer.seq, {"kind": "timer", "until": _iso(timer.fire_at)}))
     found += [(wait.seq, {"kind": "signal", "name": wait.name}) for wait in state.waits.values()]
     found.sort(key=lambda item: item[0])
-    return [view | {"line": lines[seq]} for seq, view in found[:WAITING_SHOWN]]
+    return [view | {"since": since[Seq(seq)], "line": lines[seq]} for seq, view in found[:WAITING_SHOWN]]
+
+
+def _iso(at: TimeMs) -> str:
+    return f"{datetime.fromtimestamp(at // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03d}Z"
 
 
 def unused_view(answer: Answer) -> dict[str, Any]:

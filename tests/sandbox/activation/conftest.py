@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest_asyncio
 
+from sandbox.activation.outcome import decoded
 from sandbox.activation.reenact import replay_run, stored_of_wire, try_script
 from sandbox.activation.reenacted import Play
 from sandbox.activation.setup import pinned_tools
@@ -16,6 +17,7 @@ from sandbox.isolate.compiled import Compiled
 from sandbox.isolate.pool import ChildPool
 from sandbox.journal.entries import Limits
 from sandbox.journal.ids import Epoch, NamespaceId, RunId
+from sandbox.journal.state import fold
 
 NAMESPACE = NamespaceId("00000000-0000-4000-8000-000000000001")
 Json = Any
@@ -31,7 +33,11 @@ class Stage:
         definitions = [{"name": name} for name in tools]
         definitions += [{"name": name, "approval": True} for name in gated]
         asked = {"source": source, "epoch": 1, "tools": definitions, "namespace": "acme", **question}
-        return json.loads(orjson.dumps(await try_script(self.pool, asked, NAMESPACE)))
+        report = json.loads(orjson.dumps(await try_script(self.pool, asked, NAMESPACE)))
+        if "journal" in report:
+            state = fold(decoded([stored_of_wire(entry) for entry in report["journal"]]))
+            assert state.status == report["status"]  # its journal is one that a run can have
+        return report
 
     async def replayed(
         self,

@@ -114,7 +114,9 @@ export default async function main() {
 async def test_an_undecided_call_waits(stage: Stage) -> None:
     report = await stage.tried(GATED, gated=("pay",), mocks={"pay": [{"result": "paid"}]})
     assert (report["status"], report["output"], report["error"]) == ("active", None, None)
-    assert report["waiting_for"] == [{"kind": "approval", "call": 1, "tool": "pay", "line": 4}]
+    assert report["waiting_for"] == [
+        {"kind": "approval", "call": 1, "tool": "pay", "since": "2026-01-01T00:00:00.000Z", "line": 4}
+    ]
     assert report["unused"] == [{"tool": "pay", "args": "*", "from": "mocks"}]
     assert report["calls"] == [{"call": 1, "tool": "pay", "args": {"amount": 5}}]
 
@@ -142,7 +144,9 @@ async def test_what_can_go_on_no_further_says_what_it_waits_for(stage: Stage) ->
 export default async function main() { return await waitForSignal("approval"); }"""
     report = await stage.tried(source)
     assert report["status"] == "active"
-    assert report["waiting_for"] == [{"kind": "signal", "name": "approval", "line": 2}]
+    assert report["waiting_for"] == [
+        {"kind": "signal", "name": "approval", "since": "2026-01-01T00:00:00.000Z", "line": 2}
+    ]
     sent = await stage.tried(source, signals=[{"name": "approval", "payload": {"yes": True}, "at": "2d"}])
     assert sent["output"] == {"yes": True}
     assert sent["journal"][-2]["time"] == START + 2 * 86_400_000
