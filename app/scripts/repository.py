@@ -15,6 +15,19 @@ from scripts s left join lateral (
   order by c.epoch desc, c.checked_at desc limit 1) c on true
 where s.namespace_id = $1"""
 
+_KEEP = """with source as (
+    insert into scripts (namespace_id, digest, source, created_at) values ($1, $2, $11, now_ms())
+    on conflict do nothing),
+  stripped as (
+    insert into compiled_scripts (namespace_id, digest, epoch, compiled, created_at)
+    values ($1, $2, $4, $12, now_ms()) on conflict do nothing)
+  insert into checked_scripts (namespace_id, script, toolset_digest, epoch, toolset, checker, input_type,
+    output_type, input_schema, warnings, checked_at)
+  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now_ms())
+  on conflict (namespace_id, script, toolset_digest, epoch) do update set checker = excluded.checker,
+    input_type = excluded.input_type, output_type = excluded.output_type, input_schema = excluded.input_schema,
+    warnings = excluded.warnings, checked_at = excluded.checked_at"""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -54,26 +67,25 @@ class ScriptRepository:
             orjson.loads(row["warnings"]),
         )
 
-    async def put_check(
+    async def keep(
         self,
         namespace: NamespaceId,
-        script: Digest,
+        script: tuple[Digest, str],
+        compiled: dict[str, Any],
         toolset: tuple[str | None, str],
         epoch: Epoch,
         checker: str,
         check: Check,
     ) -> None:
-        """toolset: its reference and its digest, None and empty without tools."""
+        """Store a script without errors, what it was made into, and what is known of it, in one commit.
+
+        Shapes: script = digest and source; toolset = reference and digest, None and empty without tools.
+        """
         async with acquired(self._pool) as connection:
             await connection.execute(
-                "insert into checked_scripts (namespace_id, script, toolset_digest, epoch, toolset, checker, "
-                "input_type, output_type, input_schema, warnings, checked_at) "
-                "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, now_ms()) "
-                "on conflict (namespace_id, script, toolset_digest, epoch) do update set checker = excluded.checker, "
-                "input_type = excluded.input_type, output_type = excluded.output_type, "
-                "input_schema = excluded.input_schema, warnings = excluded.warnings, checked_at = excluded.checked_at",
+                _KEEP,
                 namespace,
-                script,
+                script[0],
                 toolset[1],
                 epoch,
                 toolset[0],
@@ -82,6 +94,8 @@ class ScriptRepository:
                 check.output_type,
                 orjson.dumps(check.input_schema).decode(),
                 orjson.dumps(check.warnings).decode(),
+                script[1],
+                orjson.dumps(compiled).decode(),
             )
 
     async def find(self, namespace: NamespaceId, digest: str) -> Any:

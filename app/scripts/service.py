@@ -26,14 +26,10 @@ Diagnostics = list[dict[str, Json]]
 
 
 class ScriptStore(Protocol):
-    async def put_script(self, namespace: NamespaceId, digest: Digest, source: str) -> None: ...
     async def get_script(self, namespace: NamespaceId, digest: Digest) -> str | None: ...
     async def get_compiled(
         self, namespace: NamespaceId, digest: Digest, epoch: Epoch
     ) -> dict[str, Any] | None: ...
-    async def put_compiled(
-        self, namespace: NamespaceId, digest: Digest, epoch: Epoch, compiled: dict[str, Any]
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +207,10 @@ class Scripts:
         epoch: Epoch,
     ) -> None:
         assert checked.compiled is not None
-        await self._store.put_script(namespace, digest, source)
-        await self._store.put_compiled(namespace, digest, epoch, checked.compiled)
-        await self._repository.put_check(
+        await self._repository.keep(
             namespace,
-            digest,
+            (digest, source),
+            checked.compiled,
             (None, "") if toolset is None else (toolset.text, toolset.digest),
             epoch,
             CHECKER,

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench import guides, mcp_calls, replay, workloads
+from tests.bench import checks, guides, mcp_calls, replay, workloads
 from tests.bench.driver import Driver
 from tests.bench.report import Report, machine, progress
 from tests.bench.rig import Rig, RigError
@@ -21,7 +21,13 @@ from tests.bench.session import Phase, Session
 
 LIMIT_S, QUICK_LIMIT_S = 330.0, 75.0
 """What the phases may take together; start and stop come on top."""
-PHASES: tuple[Phase, ...] = (*workloads.PHASES, *mcp_calls.PHASES, *replay.PHASES, *guides.PHASES)
+PHASES: tuple[Phase, ...] = (
+    *workloads.PHASES,
+    *mcp_calls.PHASES,
+    *replay.PHASES,
+    *guides.PHASES,
+    *checks.PHASES,
+)
 
 
 async def measure(report: Report, *, quick: bool, only: str | None) -> None:
