@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.journal.entries import ScriptError
+from sandbox.journal.canonical import value_of
+from sandbox.journal.entries import ScheduleToolCall, ScriptError, ToolPolicy
 from sandbox.journal.errors import Unavailable
 from sandbox.store.postgres.connection import acquired
 from tests.fixtures.api import SCRIPT, Api
@@ -191,6 +192,19 @@ async def test_the_new_script_must_take_the_parents_input(api: Api, failed: dict
     answer = await fork(api, failed["id"], script=OTHER + "// strict")
     assert (answer.status_code, answer.json()["code"]) == (422, "input_refused")
     assert answer.json()["errors"][0]["path"] == "input.n"
+
+
+async def test_a_call_that_an_earlier_run_may_have_made_goes_out_with_its_key_there(api: Api) -> None:
+    await api.toolset("support", "echo")
+    run = await api.start(toolset="support")
+    puppet = await api.puppet(run["id"])
+    kept = ScheduleToolCall(1, "echo", value_of({}), ToolPolicy(), "earlier/7")
+    await puppet.append(kept, n=1, name="echo")
+    own = ScheduleToolCall(2, "echo", value_of({}), ToolPolicy())
+    await puppet.append(own, n=2, name="echo")
+    claim = {"max": 2, "toolset": "support", "namespace": "acme"}
+    tasks = (await api.call("POST", "/v1/tasks/claim", json=claim)).json()["tasks"]
+    assert [task["idempotency_key"] for task in tasks] == ["earlier/7", f"{run['id']}/2"]
 
 
 async def test_a_token_for_one_run_forks_nothing(api: Api, failed: dict[str, Any]) -> None:
