@@ -17,6 +17,7 @@ import uvloop
 
 from app import dev
 from app.config import Settings, port
+from app.quarantine.service import Quarantine
 from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
 from infra.processes import AlreadyRunning, InfraError
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, data_key_file
@@ -62,6 +63,10 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "Wrap the namespaces' keys with the first key of the file.",
     )
     _with_json(rotate)
+    drill = _verb(admin, "quarantine", _quarantine, "Put an active run into quarantine, for a drill.")
+    drill.add_argument("run")
+    drill.add_argument("--reason", required=True, help="stands in the run and in the audit log")
+    _with_json(drill)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -243,6 +248,24 @@ async def _rotate(url: str, key: DataKey) -> int:
     store = await PostgresEdge.open(url, data_key=key, size=1)
     try:
         return await store.keys.rotate()
+    finally:
+        await store.close()
+
+
+def _quarantine(arguments: argparse.Namespace) -> int:
+    environ = dev.with_dev_services(os.environ, data_dir())
+    key = DataKey.from_file(data_key_file(environ))
+    with dev.database_of(data_dir(), os.environ) as url:
+        asyncio.run(_put_into_quarantine(url, key, arguments.run, arguments.reason))
+    shown = {"run": arguments.run, "status": "quarantined"}
+    print(json.dumps(shown) if arguments.json else f"run {arguments.run} is quarantined")
+    return OK
+
+
+async def _put_into_quarantine(url: str, key: DataKey, run: str, reason: str) -> None:
+    store = await PostgresEdge.open(url, data_key=key, size=1)
+    try:
+        await Quarantine(store).quarantine(run, reason)
     finally:
         await store.close()
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from app.dispatcher.calls import CallMaker
     from app.health import Health
     from app.pages import Pages
+    from app.quarantine.service import Quarantine
     from app.reenactments.service import Reenactments
     from app.runs.forks import Forks
     from app.runs.live import LiveJournals
@@ -39,6 +40,7 @@ class Services:
     toolsets: "Toolsets"
     scripts: "Scripts"
     runs: "Runs"
+    quarantine: "Quarantine"
     forks: "Forks"
     live: "LiveJournals"
     reenactments: "Reenactments"

@@ -26,6 +26,8 @@ from app.health import Health, text_of
 from app.keys.endpoints import router as keys_router
 from app.openapi import openapi_of
 from app.pages import PagesSettings, pages_of
+from app.quarantine.endpoints import router as quarantine_router
+from app.quarantine.service import Quarantine
 from app.reenactments.endpoints import router as reenactments_router
 from app.reenactments.repository import ReplayRepository
 from app.reenactments.service import Reenactments
@@ -134,6 +136,7 @@ def build_services(
         scripts=scripts,
         runs=runs,
         reenactments=_reenactments(store, sandbox, scripts, toolsets, epoch),
+        quarantine=Quarantine(store),
         forks=Forks(store=store, repository=journals, scripts=scripts, sandbox=sandbox, values=values),
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
@@ -197,6 +200,7 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         runs_router,
         batch_router,
         forks_router,
+        quarantine_router,
         events_router,
         scripts_router,
         reenactments_router,

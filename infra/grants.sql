@@ -43,6 +43,7 @@ grant select, insert, update, delete on replays to rewind_api;
 grant select, insert, update, delete on people, identities, passkeys, members, invitations, sessions, signups, resets,
   mails, login_failures to rewind_api;
 
+grant select, insert on audit_log to rewind_api;
 grant select, insert on seals to rewind_api;
 grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;

@@ -21,6 +21,21 @@ CREATE TYPE public.task_row AS (
 	releases integer
 );
 
+CREATE FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+declare
+  at bigint := now_ms();
+begin
+  perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
+  if not found then return false; end if;
+  update pending set stopping = true, due_why = 2, due = case when attempt = 0 or deferred then at else at + 30000 end
+    where namespace_id = p_ns and run_id = p_run and kind = 0 and not stopping;
+  insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 6, 0, 0, at, at)
+    on conflict do nothing;
+  return true;
+end $$;
+
 CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -171,6 +186,13 @@ begin
   elsif p_guard = 12 then
     if r.cancel_seq is null or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
       then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 13 then
+    if r.status <> 5 or not exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 6)
+      then return ('not_pending', null, null, null)::event_verdict; end if;
+    if exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0) then
+      update pending set due = now_ms() + 500 where namespace_id = p_ns and run_id = p_run and kind = 6;
+      return ('not_pending', null, null, null)::event_verdict;
+    end if;
   else
     raise exception 'unknown guard %', p_guard;
   end if;
@@ -179,12 +201,12 @@ begin
   insert into entries (namespace_id, run_id, seq, type, time, n, body)
     values (p_ns, p_run, r.next_seq, p_type, at, nullif(p_n, 0), p_body);
   update runs set next_seq = r.next_seq + 1, last_time = at,
-      last_event = case when p_guard = 12 then last_event else r.next_seq end,
+      last_event = case when p_guard in (12, 13) then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
       ready = owner is null and status = 0 and (r.delivered >= 0 or not exists (
         select from pending where namespace_id = p_ns and run_id = p_run and kind = 5))
     where namespace_id = p_ns and run_id = p_run;
-  if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
+  if p_guard in (12, 13) then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
   return ('appended', r.next_seq, at, r.owner)::event_verdict;
 end $$;
 
@@ -614,6 +636,21 @@ CREATE FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) RETURNS void
       order by n limit 1)
 $$;
 
+CREATE FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) RETURNS uuid
+    LANGUAGE plpgsql
+    AS $$
+declare
+  org uuid;
+begin
+  update runs set status = 5, owner = null, ready = false where namespace_id = p_ns and run_id = p_run and status = 0;
+  if not found then return null; end if;
+  update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run returning organization_id into org;
+  update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;
+  insert into quarantines (namespace_id, run_id, at, report) values (p_ns, p_run, now_ms(), p_report);
+  perform emit_event(p_ns, org, 'run.quarantined', p_run, null, null);
+  return org;
+end $$;
+
 CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -670,6 +707,25 @@ CREATE FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_
     from unnest(p_ns, p_run, p_n) a (ns, run, n)
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.claim_id = p_claim
 $$;
+
+CREATE FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+declare
+  ends bigint;
+begin
+  perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
+  if not found or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 6) then
+    return false;
+  end if;
+  update runs set status = 0, ready = last_event > delivered and not exists (
+      select from pending where namespace_id = p_ns and run_id = p_run and kind = 5)
+    where namespace_id = p_ns and run_id = p_run;
+  update run_facts set status = 0 where namespace_id = p_ns and run_id = p_run returning deadline into ends;
+  update pending set due = ends where namespace_id = p_ns and run_id = p_run and kind = 4;
+  update quarantines set released_at = now_ms() where namespace_id = p_ns and run_id = p_run and released_at is null;
+  return true;
+end $$;
 
 CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) RETURNS bigint
     LANGUAGE sql
@@ -807,6 +863,21 @@ COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, sh
 COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used from; none: all.';
 
 COMMENT ON COLUMN public.api_keys.previous_sha256 IS 'The secret before the last rotation, which works until previous_until.';
+
+CREATE TABLE public.audit_log (
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    at bigint NOT NULL,
+    actor_kind text NOT NULL,
+    actor_id text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    ip text,
+    before jsonb,
+    after jsonb
+);
+
+COMMENT ON TABLE public.audit_log IS 'Who did what to what, for those who answer for it. Append-only by grant.';
 
 CREATE TABLE public.blobs (
     namespace_id uuid NOT NULL,
@@ -1084,7 +1155,7 @@ WITH (autovacuum_vacuum_scale_factor='0.05');
 
 COMMENT ON TABLE public.pending IS 'One row per thing that a run waits for, inserted by its command and deleted by the event that settles it: that delete is the guard of an event append.';
 
-COMMENT ON COLUMN public.pending.kind IS '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run, 5 its start.';
+COMMENT ON COLUMN public.pending.kind IS '0 tool call, 1 timer, 2 signal wait, 4 deadline of the run, 5 its start, 6 its abandonment.';
 
 COMMENT ON COLUMN public.pending.name IS 'The tool, the signal, or why the timer was started.';
 
@@ -1401,6 +1472,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_secret_sha256_key UNIQUE (secret_sha256);
 
+ALTER TABLE ONLY public.audit_log
+    ADD CONSTRAINT audit_log_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.blobs
     ADD CONSTRAINT blobs_pkey PRIMARY KEY (namespace_id, sha256);
 
@@ -1542,6 +1616,8 @@ ALTER TABLE ONLY public.webhook_endpoints
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
+CREATE INDEX audit_log_newest ON public.audit_log USING btree (organization_id, at DESC, id);
+
 CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
 
 CREATE INDEX deliveries_due ON public.deliveries USING btree (next_at) WHERE (next_at IS NOT NULL);
@@ -1638,6 +1714,11 @@ ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
 GRANT CREATE ON SCHEMA public TO rewind_owner;
+
+REVOKE ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
@@ -1739,6 +1820,11 @@ GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_ap
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
@@ -1753,6 +1839,11 @@ REVOKE ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uui
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_api;
@@ -1787,6 +1878,8 @@ GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
+
+GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;

@@ -62,7 +62,7 @@ class RunRepository:
         """Whether everything that the run waits for is up to people, or later than `until`."""
         async with acquired(self._pool) as connection:
             found = await connection.fetchval(
-                "select exists (select from pending where namespace_id = $1 and run_id = $2 and kind <> 4 "
+                "select exists (select from pending where namespace_id = $1 and run_id = $2 and kind not in (4, 6) "
                 "and not (kind = 2 or (kind = 0 and (gated or deferred)) or (kind = 1 and due > $3)))",
                 namespace,
                 run,

@@ -4,6 +4,7 @@ from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import (
     CancelRequested,
     EntryType,
+    RunAborted,
     TimerFired,
     ToolCallCompleted,
     ToolFailure,
@@ -35,6 +36,9 @@ def due_event(row: DueRow) -> EventAppend:
     if row.kind is PendingKind.DEADLINE:
         body = encode_body(CancelRequested(reason="ttl"))
         return EventAppend(row.namespace, row.run, EntryType.CANCEL_REQUESTED, body, Guard.DEADLINE)
+    if row.kind is PendingKind.ABANDON:
+        body = encode_body(RunAborted("abandoned", None, None))
+        return EventAppend(row.namespace, row.run, EntryType.RUN_ABORTED, body, Guard.ABANDON)
     return completion(row, _failure(row))
 
 

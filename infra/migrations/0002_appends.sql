@@ -63,6 +63,13 @@ begin
   elsif p_guard = 12 then
     if r.cancel_seq is null or exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0)
       then return ('not_pending', null, null, null)::event_verdict; end if;
+  elsif p_guard = 13 then
+    if r.status <> 5 or not exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 6)
+      then return ('not_pending', null, null, null)::event_verdict; end if;
+    if exists (select from pending where namespace_id = p_ns and run_id = p_run and kind = 0) then
+      update pending set due = now_ms() + 500 where namespace_id = p_ns and run_id = p_run and kind = 6;
+      return ('not_pending', null, null, null)::event_verdict;
+    end if;
   else
     raise exception 'unknown guard %', p_guard;
   end if;
@@ -71,12 +78,12 @@ begin
   insert into entries (namespace_id, run_id, seq, type, time, n, body)
     values (p_ns, p_run, r.next_seq, p_type, at, nullif(p_n, 0), p_body);
   update runs set next_seq = r.next_seq + 1, last_time = at,
-      last_event = case when p_guard = 12 then last_event else r.next_seq end,
+      last_event = case when p_guard in (12, 13) then last_event else r.next_seq end,
       cancel_seq = case when p_guard in (4, 11) then r.next_seq else cancel_seq end,
       ready = owner is null and status = 0 and (r.delivered >= 0 or not exists (
         select from pending where namespace_id = p_ns and run_id = p_run and kind = 5))
     where namespace_id = p_ns and run_id = p_run;
-  if p_guard = 12 then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
+  if p_guard in (12, 13) then perform end_run(p_ns, p_run, 4::smallint, r.next_seq, at); end if;
   return ('appended', r.next_seq, at, r.owner)::event_verdict;
 end $$;
 

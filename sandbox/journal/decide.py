@@ -84,6 +84,15 @@ def decide_abort(run: Summary, *, calls: int) -> Decision:
     return Append(delivered=False, ends="aborted")
 
 
+def decide_abandon(run: Summary, *, asked: bool, calls: int) -> Decision:
+    """The end of a quarantined run that an operator gave up, once no call is in flight."""
+    if _ended(run):
+        return Refusal("ended")
+    if run.status != "quarantined" or not asked or calls:
+        return Refusal("not_pending")
+    return Append(delivered=False, ends="aborted")
+
+
 def decide_commands(run: Summary, *, owned: bool, before: int, recorded: int) -> Decision:
     """An owner's append: refused to a former owner, and to one that does not know every command."""
     if run.status != "active":

@@ -37,6 +37,8 @@ class PendingKind(IntEnum):
     DEADLINE = 4
     START = 5
     """The run was asked to start later: until then nobody may claim it."""
+    ABANDON = 6
+    """An operator abandoned the run: it ends as soon as no call is pending."""
 
 
 class Guard(IntEnum):
@@ -52,6 +54,8 @@ class Guard(IntEnum):
     """The run is not being cancelled already."""
     ABORT = 12
     """A limit ended the run and no call is pending: the event ends the run as aborted."""
+    ABANDON = 13
+    """An operator abandoned the quarantined run and no call is pending: it ends as aborted."""
 
 
 class Route(IntEnum):

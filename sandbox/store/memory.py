@@ -268,6 +268,9 @@ def _decide_event(run: MemoryRun, event: EventAppend) -> decide.Decision:
             return decide.decide_deadline(run.summary, unused=unused)
         case Guard.ABORT:
             return decide.decide_abort(run.summary, calls=len(run.calls_pending()))
+        case Guard.ABANDON:
+            asked = (PendingKind.ABANDON, 0) in run.pending
+            return decide.decide_abandon(run.summary, asked=asked, calls=len(run.calls_pending()))
 
 
 def _claimed(run: MemoryRun, worker: WorkerId) -> ClaimedRun:

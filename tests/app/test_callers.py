@@ -25,6 +25,8 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("POST", "/v1/scripts/test", {"script": DIGEST}, 404),
     ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
     ("POST", "/v1/runs/{run}/cancel", {}, 404),
+    ("POST", "/v1/runs/{run}/release", {"reason": "tried"}, 404),
+    ("POST", "/v1/runs/{run}/abandon", {"reason": "tried"}, 404),
     ("POST", "/v1/runs/{run}/fork", {"dry_run": True}, 404),
     ("POST", "/v1/scripts/check", {"script": DIGEST}, 404),
     ("GET", "/v1/scripts", None, 404),

@@ -125,6 +125,11 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
                 self._hints.send(role, {"k": "erased", "namespace": namespace})
         return stopped
 
+    def tell_ready(self) -> None:
+        """Runs wait for an owner."""
+        if self._hints is not None:
+            self._hints.send("worker", {"k": "ready"})
+
     def _announce(self, hints: HintBus, event: EventAppend, verdict: EventVerdict) -> None:
         hints.send("api", {"k": "run", "run": event.run, "ended": event.type is EntryType.RUN_ABORTED})
         if event.type not in DELIVERED_TYPES:

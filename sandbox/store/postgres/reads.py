@@ -28,7 +28,7 @@ PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cro
     count(*) over () as total, case when p.kind = 2 then t.due else p.due end as due
   from pending p left join pending t on p.kind = 2 and t.namespace_id = p.namespace_id and t.run_id = p.run_id
     and t.kind = 1 and t.name = 'signal_timeout' and t.seq = p.seq - 1
-  where p.namespace_id = q.ns and p.run_id = q.run and p.kind <> 4
+  where p.namespace_id = q.ns and p.run_id = q.run and p.kind not in (4, 6)
     and (p.kind <> 1 or p.name is distinct from 'signal_timeout')
   order by p.since, p.seq limit {PENDING_SHOWN}) p"""
 
