@@ -4,11 +4,13 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from sandbox.journal import entries as e
 from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import TYPE_OF, encode_body
 from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import Json, RunId, Seq, TimeMs
+from sandbox.journal.ids import Json, RunId, Seq, Sha256, TimeMs
 from sandbox.journal.state import fold
 from sandbox.store.forks import ForkAppend, ForkDone, ForkEntry, ForkPending
 from sandbox.store.interface import EventAppend, EventOutcome, Guard, PendingKind, RunStatus, TaskFilter
@@ -215,6 +217,18 @@ async def test_outcomes_without_a_time_get_that_of_the_append(bench: Bench) -> N
     stored = await bench.entries(run)
     assert stored[1].time == time
     assert stored[2].time >= time + AGO_MS
+
+
+async def test_big_values_that_a_fork_reuses_are_named_by_it(bench: Bench) -> None:
+    if bench.admin is None:
+        pytest.skip("the double keeps no references: it has no collector")
+    run, time = await start(bench)
+    owned = await bench.own(run)
+    big = e.Value(Sha256("ab" * 32), 70_000, None)
+    reused = entry(e.ToolCallCompleted(1, big, None, 1, None, Seq(3)), time + 10)
+    assert await append(owned, 1, [entry(call(1), time, 0), reused])
+    named = await bench.admin.fetch("select run_id::text, sha256 from value_refs")
+    assert [(row["run_id"], row["sha256"].hex()) for row in named] == [(run, big.sha256)]
 
 
 async def test_calls_beyond_what_may_be_in_flight_are_offered_later(bench: Bench) -> None:

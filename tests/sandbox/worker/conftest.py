@@ -98,9 +98,10 @@ class Bench:
         held_ms: int = 0,
         limits: Limits | None = None,
         epoch: Epoch = EPOCH,
+        idempotent: bool = False,
     ) -> RunId:
         script = await self.compile(source, epoch)
-        definition = json.dumps({"tools": [{"name": name} for name in tools]})
+        definition = json.dumps({"tools": [{"name": name, "idempotent": idempotent} for name in tools]})
         async with self.edge.pool.acquire() as connection:
             await connection.execute(
                 "insert into toolset_versions values ($1, $2, $3, $4, 0) on conflict do nothing",

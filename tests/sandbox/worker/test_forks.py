@@ -1,6 +1,9 @@
 """Forks made by a real worker: what is sent, what is reused, and that whatever dies, the same comes out."""
 
 from typing import Any
+from uuid import uuid4
+
+import pytest
 
 from sandbox.activation import forking
 from sandbox.activation.live_run import LiveRun, LostRunError
@@ -22,7 +25,7 @@ from sandbox.journal.ids import RunId
 from sandbox.journal.state import fold
 from sandbox.store.blobs import BlobStore
 from sandbox.store.forks import ForkAppend
-from sandbox.store.interface import CommandVerdict, Guard, PendingKind, RunRecord, RunStatus
+from sandbox.store.interface import CommandVerdict, Guard, PendingKind, RunRecord, RunStatus, TaskFilter
 from sandbox.store.memory import decoded
 from sandbox.store.postgres.owner import PostgresOwner
 from tests.fixtures.keys import DATA_KEY
@@ -202,6 +205,37 @@ async def test_a_fork_of_a_cancelled_run_goes_on_and_its_pending_timer_keeps_its
         await called(bench, fork, number)
         await bench.complete(fork, number, number)
     assert (await bench.until(fork, ended)).status is RunStatus.COMPLETED
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_a_call_that_the_cancel_lost_follows_the_rule_of_lost_outcomes(
+    bench: Bench,
+    idempotent: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Repeatable: offered again with the parent's key, also in a fork of the fork. Else: its outcome is not known."""
+    await bench.worker()
+    first = run = await bench.start(TRIED, idempotent=idempotent)
+    await called(bench, run, 1)
+    wanted = TaskFilter(bench.organization)
+    for _ in range(2):
+        [task] = await bench.edge.claim_tasks(wanted, str(uuid4()), 1, 30_000)
+        assert idempotency_key(run, task.call, task.body) == f"{first}/1"
+        await bench.event(run, CancelRequested("user"), Guard.CANCEL)
+        lost = ToolCallCompleted(1, None, ToolFailure("OutcomeUnknownError", None, "?"), attempts=1)
+        await bench.event(run, lost, Guard.CALL, n=1)
+        assert (await bench.until(run, ended)).status is RunStatus.CANCELLED
+        run = await bench.fork(run)
+        if not idempotent:
+            break
+        await bench.until(run, lambda record: record.pending_count > 0)
+    if idempotent:
+        [task] = await bench.edge.claim_tasks(wanted, str(uuid4()), 1, 30_000)
+        assert task.run == run
+        assert idempotency_key(run, task.call, task.body) == f"{first}/1"
+        return
+    assert (await bench.until(run, ended)).status is RunStatus.FAILED
+    [outcome] = [x for x in await bodies(bench, run) if isinstance(x, ToolCallCompleted)]
+    assert (outcome.error.name, outcome.attempts, outcome.reused) == ("OutcomeUnknownError", 1, None)
 
 
 async def test_a_fork_of_an_aborted_run_with_a_corrected_script(bench: Bench) -> None:
