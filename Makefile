@@ -21,7 +21,7 @@ setup: $(MADE)/sandbox ## make the environment (a second time: nothing to do)
 run: setup ## start Rewind, run the quick start, keep serving (ONCE=1: exit after it; DEMO=crash: kill a process)
 	@$(PY) -m examples.quickstart.run $(if $(ONCE),--once) $(if $(filter crash,$(DEMO)),--crash)
 
-test: setup $(MADE)/npm-tests ## run the tests (T=path for some of them)
+test: setup $(MADE)/npm-tests $(MADE)/chromium ## run the tests (T=path for some of them)
 	$(PYTEST) $(T)
 
 lint: setup ## ruff, import contracts, our own rules
@@ -75,6 +75,10 @@ $(MADE)/packages: requirements.lock $(MADE)/uv
 
 $(MADE)/rewind: pyproject.toml sdk_python/pyproject.toml $(MADE)/packages
 	$(UV) pip install --quiet --python $(PY) --no-deps --no-build-isolation -e . -e sdk_python
+	@touch $@
+
+$(MADE)/chromium: $(MADE)/sandbox
+	$(PY) -m infra.chromium
 	@touch $@
 
 $(MADE)/npm-tests: tests/npm/package-lock.json $(MADE)/sandbox

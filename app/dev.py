@@ -236,6 +236,7 @@ def _child_environment(
         "REWIND_WORKER_CHILDREN": str(min(default_children(), WORKER_CHILDREN_MAX)),
         "REWIND_EGRESS_ALLOW": LOOPBACK,
         "REWIND_DEV_MAILS": "1",
+        "REWIND_PUBLIC_URL": f"http://{HOST}:{_port(listener)}",
     }
     return {
         **defaults,
