@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 CHILDREN = 2
 WALL_MAX_S = 3.0
 CPU_MAX_S = 3.0
-CPU_FAIR_S = 0.75
+CPU_FAIR_S = 0.5
 WALL_STARVED_MAX_S = 8.0
 """On a machine with more to do than it can, a check that has had less than CPU_FAIR_S of CPU after WALL_MAX_S goes
 on until here. The largest toolsets need 0.35 s."""
@@ -151,7 +151,6 @@ class Checker:
         return report
 
     async def _checked(self, seat: _Seat, job: _Job) -> TypeReport:
-        was_used = seat.alive and seat.checks > 1
         spent = _Spent()
         try:
             async with self._ready(seat) as tsc, _watched(tsc, spent):
@@ -159,9 +158,9 @@ class Checker:
         except TscOverloaded:
             return TypeReport(too_complex=True)
         except ChildDied:
-            if spent.reached or not was_used:
+            if spent.reached:
                 return TypeReport(too_complex=True)
-        # It died by itself, and not as new: perhaps of what others left in it. Once more, in a fresh one.
+        # It died by itself, perhaps of what others left in it: once more, in a fresh one, on the same clock.
         try:
             async with self._ready(seat) as tsc, _watched(tsc, spent):
                 return await self._ask(seat, tsc, job)

@@ -222,7 +222,7 @@ async def test_a_child_that_died_is_replaced(checker: Checker) -> None:
 
 
 async def test_a_child_that_dies_of_others_is_nobodys_fault(checker: Checker) -> None:
-    """It is killed while it works, and is not new: the check is done in another."""
+    """It is killed while it works: the check is done again in another."""
     assert await errors(checker, "export default async () => 1;") == []
     task = asyncio.create_task(errors(checker, "export default async () => 2;"))
     await asyncio.sleep(0)
