@@ -268,3 +268,16 @@ def _first(body: Any) -> e.Entry:
 
 def test_an_operator_may_abandon_a_run_that_nobody_cancelled() -> None:
     assert fold(journal(START, e.RunAborted("abandoned", None, None))).status == "aborted"
+
+
+def test_the_table_of_transitions_is_complete() -> None:
+    """Every pair is one of the two above; shown with `-rP` or `-s`."""
+    width = max(map(len, TYPE_NAMES.values()))
+    print("\n" + " " * width, *_STATES, sep="  ")
+    for type_ in EntryType:
+        cells = ["reached" if TYPE_NAMES[type_] in _LEGAL[name].split() else "refused" for name in _STATES]
+        shown = [cell.ljust(len(name)) for cell, name in zip(cells, _STATES, strict=True)]
+        print(TYPE_NAMES[type_].ljust(width), *shown, sep="  ")
+        assert "reached" in cells, f"no state takes {TYPE_NAMES[type_]}"
+    assert set(_LEGAL) == set(_STATES)
+    assert set(_EXAMPLES) == set(EntryType)
