@@ -182,7 +182,7 @@ async def test_wrong_queries(api: Api, path: str, wrong: str) -> None:
         ("/journal?limit=1001", "limit"),
         ("/journal?after=-2", "after"),
         ("/journal?after=2147483648", "after"),
-        ("/journal?as=cassette", "as"),
+        ("/journal?as=story", "as"),
     ],
 )
 async def test_wrong_queries_of_one_run(api: Api, tail: str, wrong: str) -> None:
