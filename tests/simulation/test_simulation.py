@@ -1,6 +1,6 @@
 """Seeded simulations of the engine. A failing seed is printed; `make sim SEED=n` plays it again.
 
-CI plays a sample that moves with the day's seed; `make sim` plays thousands, `make soak` tens of thousands.
+CI plays a sample from a new seed each time; `make sim` plays thousands (COUNT=n: as many).
 """
 
 import logging
