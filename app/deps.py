@@ -13,6 +13,7 @@ from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
     from app.dispatcher.calls import CallMaker
+    from app.dispatcher.children import ChildEnds
     from app.health import Health
     from app.pages import Pages
     from app.quarantine.service import Quarantine
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from app.tasks.service import Tasks
     from app.toolsets.service import Toolsets
     from app.webhooks.hooks import Hooks
+    from app.workflows.service import Workflows
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Services:
     pages: "Pages"
     toolsets: "Toolsets"
     scripts: "Scripts"
+    workflows: "Workflows"
     runs: "Runs"
     quarantine: "Quarantine"
     forks: "Forks"
@@ -50,6 +53,7 @@ class Services:
     hooks: "Hooks"
     call_maker: "CallMaker"
     """Makes the calls that the dispatcher claims."""
+    children: "ChildEnds"
     health: "Health"
 
 

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.deps import Services
 from app.dispatcher.calls import CallMaker
+from app.dispatcher.children import ChildEnds, ChildStarter
 from app.dispatcher.egress import Egress
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
@@ -61,6 +62,9 @@ from app.values import Blobs, Values
 from app.webhooks.endpoints import router as webhooks_router
 from app.webhooks.hooks import hooks_of
 from app.webhooks.outbox import KeySealing
+from app.workflows.endpoints import router as workflows_router
+from app.workflows.repository import WorkflowRepository
+from app.workflows.service import Workflows
 from sandbox.compiler.client import Requests, SandboxClient
 from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
@@ -108,19 +112,24 @@ def build_services(
     keys = Keys(pool, authenticator)
     secrets_ = Secrets(SecretRepository(pool), box)
     pinned = ToolsetRepository(pool)
+    registered = WorkflowRepository(pool)
     toolsets = Toolsets(
         pinned,
         ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
+        registered,
     )
     values = Values(RecordedBlobs(pool, blobs, store.keys))
     journals = RunRepository(pool, store.keys)
     sandbox = SandboxClient(requests)
     scripts = Scripts(store, ScriptRepository(pool), sandbox, epoch)
+    workflows = Workflows(registered, scripts, toolsets, sandbox, epoch)
+    starter = ChildStarter(store=store, scripts=scripts, workflows=workflows, values=values, epoch=epoch)
     runs = Runs(
         store=store,
         repository=journals,
         scripts=scripts,
         toolsets=toolsets,
+        workflows=workflows,
         values=values,
         wakeups=wakeups,
         epoch=epoch,
@@ -134,6 +143,7 @@ def build_services(
         pages=pages_of(pool, keys=keys, settings=people),
         toolsets=toolsets,
         scripts=scripts,
+        workflows=workflows,
         runs=runs,
         reenactments=_reenactments(store, sandbox, scripts, toolsets, epoch),
         quarantine=Quarantine(store),
@@ -142,7 +152,10 @@ def build_services(
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
-        call_maker=CallMaker(store=store, toolsets=toolsets, servers=servers, values=values),
+        call_maker=CallMaker(
+            store=store, toolsets=toolsets, servers=servers, values=values, children=starter
+        ),
+        children=ChildEnds(store),
         hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
         health=Health(pool, epoch),
     )
@@ -206,6 +219,7 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         reenactments_router,
         webhooks_router,
         toolsets_router,
+        workflows_router,
         secrets_router,
         tenants_router,
     ):

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from app.errors import invalid
+from sandbox.journal.ids import TimeMs
 from tenancy.ids import parse_id
 
 LIMIT_MAX = 200
@@ -36,3 +37,20 @@ def decode_cursor(after: str | None) -> str | None:
     if found is None:
         raise invalid("after", "invalid_value", "This is no `next` of a page.")
     return found
+
+
+def encode_place(at: TimeMs, digest: str) -> str:
+    """The place of something that is listed by time, and by digest within the same ms."""
+    return encode_cursor(f"{at} {digest}")
+
+
+def decode_place(after: str | None) -> tuple[TimeMs, str] | None:
+    """ApiError when it is none that we gave out."""
+    if after is None:
+        return None
+    try:
+        text = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True).decode()
+        time, _, digest = text.partition(" ")
+        return TimeMs(int(time) if len(time) <= 15 else int("")), digest
+    except (binascii.Error, ValueError):
+        raise invalid("after", "invalid_value", "This is no `next` of a page.") from None

@@ -73,7 +73,9 @@ async def run(settings: Settings) -> None:
         stop=stop,
     )
     server = _Server.of(services)
-    dispatcher = Dispatcher(store=store, maker=services.call_maker, servers=servers, hints=hints)
+    dispatcher = Dispatcher(
+        store=store, maker=services.call_maker, children=services.children, servers=servers, hints=hints
+    )
     roles = [
         asyncio.create_task(_role(role, stop))
         for role in (

@@ -36,6 +36,9 @@ grant select on namespaces, toolset_versions to rewind_worker;
 -- What webhooks tell is recorded by the append that causes it.
 grant select, insert, update, delete on events to rewind_api;
 grant insert on events to rewind_worker;
+-- So are the ends of children, which the dispatcher takes from there.
+grant select, insert, delete on child_outbox to rewind_api;
+grant select, insert on child_outbox to rewind_worker;
 grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
 
 grant select, insert, update, delete on replays to rewind_api;
@@ -49,13 +52,14 @@ grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;
 grant select, insert, update on organizations, namespaces, api_keys, tokens to rewind_api;
 grant select, insert, delete on idempotency to rewind_api;
-grant select, insert on toolset_versions, toolset_servers to rewind_api;
+grant select, insert on toolset_versions, toolset_servers, workflow_versions to rewind_api;
+grant select, insert, update, delete on workflows to rewind_api;
 grant select, insert, update, delete on secrets to rewind_api;
 grant select, insert, update, delete on toolsets to rewind_api;
 
 -- Retention ends journals and redacts values.
 grant select, update, delete on entries to rewind_retention;
-grant select, delete on runs, run_facts, pending, signal_ids, held_events, quarantines, idempotency to rewind_retention;
+grant select, delete on runs, run_facts, pending, signal_ids, held_events, child_outbox, quarantines, idempotency to rewind_retention;
 
 -- Tests have both planes by membership, and move time.
 grant update on clock to rewind_test;

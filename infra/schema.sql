@@ -339,6 +339,18 @@ begin
   end loop;
 end $$;
 
+CREATE FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform from runs where namespace_id = p_ns and run_id = p_child for share;
+  perform from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n and claim_id = p_claim
+    for update;
+  if not found then return 'gone'; end if;
+  perform from runs where namespace_id = p_ns and run_id = p_child for share;
+  return case when found then 'known' else 'new' end;
+end $$;
+
 CREATE FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) RETURNS TABLE(organization_id uuid, endpoint_id uuid, id uuid, namespace_id uuid, event_id uuid, attempt integer, failures integer, url text, secret bytea, previous_secret bytea, body bytea)
     LANGUAGE sql
     AS $$
@@ -413,7 +425,7 @@ declare
   got task_row[];
 begin
   with mine as (
-    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
+    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
       and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
       and (p_toolset is null or p.toolset = p_toolset)
     returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
@@ -502,14 +514,24 @@ CREATE FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq i
     AS $$
 declare
   org uuid;
+  par jsonb;
 begin
   update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run;
   delete from pending where namespace_id = p_ns and run_id = p_run;
   delete from signal_ids where namespace_id = p_ns and run_id = p_run;
   update run_facts set status = p_status, ended_at = p_at, end_seq = p_seq
-    where namespace_id = p_ns and run_id = p_run returning organization_id into org;
+    where namespace_id = p_ns and run_id = p_run returning organization_id, parent into org, par;
   perform emit_event(p_ns, org, (array['run.completed', 'run.failed', 'run.cancelled', 'run.aborted'])[p_status],
     p_run, p_seq, null);
+  if par ->> 'kind' = 'workflow' then
+    insert into child_outbox values (p_ns, p_run, false, p_at) on conflict do nothing;
+  end if;
+  if p_status <> 1 then
+    insert into child_outbox select f.namespace_id, f.run_id, true, p_at from run_facts f
+      where f.namespace_id = p_ns and f.parent ->> 'run' = p_run::text and (f.parent ->> 'awaited')::boolean
+        and f.status in (0, 5)
+      on conflict do nothing;
+  end if;
 end $$;
 
 CREATE FUNCTION public.erase_namespace(p_ns uuid) RETURNS bigint
@@ -592,6 +614,15 @@ CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[],
       and p.releases = a.releases and p.claim_id is not null
     returning a.i, p.lease_until, p.stopping)
   select a.i::int, k.lease_until, k.stopping from asked a left join kept k using (i) order by a.i
+$$;
+
+CREATE FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) RETURNS void
+    LANGUAGE sql
+    AS $$
+  update pending set claim_id = p_child, lease_until = null
+    where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n;
+  insert into child_outbox select f.namespace_id, f.run_id, false, f.ended_at from run_facts f
+    where f.namespace_id = p_ns and f.run_id = p_child and f.ended_at is not null on conflict do nothing;
 $$;
 
 CREATE FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
@@ -915,6 +946,15 @@ COMMENT ON COLUMN public.checked_scripts.input_schema IS 'JSON Schema of main''s
 
 COMMENT ON COLUMN public.checked_scripts.warnings IS 'Diagnostics, a JSON array.';
 
+CREATE TABLE public.child_outbox (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    orphaned boolean NOT NULL,
+    at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.child_outbox IS 'Children that have ended, for whoever awaits them to be told; orphaned: children that are to be cancelled, because the run that awaited them has ended.';
+
 CREATE TABLE public.clock (
     one boolean DEFAULT true NOT NULL,
     offset_ms bigint DEFAULT 0 NOT NULL,
@@ -1169,7 +1209,7 @@ COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may b
 
 COMMENT ON COLUMN public.pending.releases IS 'How often the call was given back unstarted; with the attempt it names one lease.';
 
-COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
+COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks. Without a lease: the child run that the call waits for.';
 
 CREATE TABLE public.people (
     id uuid NOT NULL,
@@ -1463,6 +1503,41 @@ CREATE TABLE public.workers (
 
 COMMENT ON TABLE public.workers IS 'Live worker processes. Each holds the advisory lock worker_id; a free lock means dead.';
 
+CREATE TABLE public.workflow_versions (
+    organization_id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    script text NOT NULL COLLATE pg_catalog."C",
+    source text NOT NULL,
+    toolset text COLLATE pg_catalog."C",
+    toolset_digest text COLLATE pg_catalog."C",
+    description text NOT NULL,
+    epoch smallint NOT NULL,
+    checker text NOT NULL,
+    compiled jsonb NOT NULL,
+    input_type text,
+    output_type text,
+    input_schema jsonb NOT NULL,
+    output_schema jsonb NOT NULL,
+    warnings jsonb NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.workflow_versions IS 'Immutable, and kept when the workflow is deleted: toolsets are pinned to them.';
+
+COMMENT ON COLUMN public.workflow_versions.compiled IS 'With what the checker said: copied to each namespace at its first use.';
+
+CREATE TABLE public.workflows (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL COLLATE pg_catalog."C",
+    digest text NOT NULL COLLATE pg_catalog."C",
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL
+);
+
+COMMENT ON COLUMN public.workflows.digest IS 'The latest version: what new runs get.';
+
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
@@ -1480,6 +1555,9 @@ ALTER TABLE ONLY public.blobs
 
 ALTER TABLE ONLY public.checked_scripts
     ADD CONSTRAINT checked_scripts_pkey PRIMARY KEY (namespace_id, script, toolset_digest, epoch);
+
+ALTER TABLE ONLY public.child_outbox
+    ADD CONSTRAINT child_outbox_pkey PRIMARY KEY (namespace_id, run_id, orphaned);
 
 ALTER TABLE ONLY public.clock
     ADD CONSTRAINT clock_pkey PRIMARY KEY (one);
@@ -1616,9 +1694,17 @@ ALTER TABLE ONLY public.webhook_endpoints
 ALTER TABLE ONLY public.workers
     ADD CONSTRAINT workers_pkey PRIMARY KEY (worker_id);
 
+ALTER TABLE ONLY public.workflow_versions
+    ADD CONSTRAINT workflow_versions_pkey PRIMARY KEY (organization_id, name, digest);
+
+ALTER TABLE ONLY public.workflows
+    ADD CONSTRAINT workflows_pkey PRIMARY KEY (organization_id, name);
+
 CREATE INDEX audit_log_newest ON public.audit_log USING btree (organization_id, at DESC, id);
 
 CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
+
+CREATE INDEX child_outbox_at ON public.child_outbox USING btree (at);
 
 CREATE INDEX deliveries_due ON public.deliveries USING btree (next_at) WHERE (next_at IS NOT NULL);
 
@@ -1643,6 +1729,8 @@ CREATE INDEX mails_due ON public.mails USING btree (next_at) WHERE (next_at IS N
 CREATE INDEX members_person ON public.members USING btree (person_id);
 
 CREATE INDEX passkeys_person ON public.passkeys USING btree (person_id);
+
+CREATE INDEX pending_children_stopping ON public.pending USING btree (namespace_id, run_id, n) WHERE ((kind = 0) AND stopping AND (claim_id IS NOT NULL) AND (lease_until IS NULL));
 
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
@@ -1755,6 +1843,11 @@ GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_worker;
@@ -1804,6 +1897,11 @@ REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n int
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
@@ -1885,6 +1983,10 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.checked_scripts TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.child_outbox TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.child_outbox TO rewind_retention;
 
 GRANT SELECT ON TABLE public.clock TO rewind_api;
 GRANT SELECT ON TABLE public.clock TO rewind_worker;
@@ -1991,3 +2093,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.webhook_endpoints TO rewind_ap
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_worker;
+
+GRANT SELECT,INSERT ON TABLE public.workflow_versions TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workflows TO rewind_api;

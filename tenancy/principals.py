@@ -142,6 +142,12 @@ class Principal:
         if self.narrow.toolset is not None and self.narrow.toolset != name:
             raise InsufficientScope(f"This token may only use the toolset `{self.narrow.toolset}`.")
 
+    def require_workflow(self, name: str) -> None:
+        if self.narrow.workflows is not None and name not in self.narrow.workflows:
+            raise InsufficientScope(
+                f"This token may only use the workflows: {', '.join(self.narrow.workflows) or 'none'}."
+            )
+
     def require_signal(self, name: str) -> None:
         if self.narrow.signals is not None and name not in self.narrow.signals:
             raise InsufficientScope(

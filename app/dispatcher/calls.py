@@ -9,6 +9,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.body import VALUE_BYTES_MAX
+from app.dispatcher.children import ChildStarter
 from app.dispatcher.endpoints import SecretMissing
 from app.dispatcher.mcp import Endpoint, ServerFailed, ServerRefused, Servers
 from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
@@ -65,18 +66,27 @@ class Flight:
 
 
 class CallMaker:
-    def __init__(self, *, store: PostgresEdge, toolsets: Toolsets, servers: Servers, values: Values) -> None:
+    def __init__(
+        self,
+        *,
+        store: PostgresEdge,
+        toolsets: Toolsets,
+        servers: Servers,
+        values: Values,
+        children: ChildStarter,
+    ) -> None:
         self._store = store
+        self._children = children
         self._toolsets = toolsets
         self._servers = servers
         self._values = values
 
-    async def serve(self, flight: Flight) -> None:
-        """Make the call and record its outcome, whatever it is."""
+    async def serve(self, flight: Flight, claim_id: str) -> None:
+        """Make the call and record its outcome, whatever it is; that of a child run comes by itself."""
         call = flight.call
-        outcome: Value | ToolFailure
+        outcome: Value | ToolFailure | None
         try:
-            outcome = await self._make(flight)
+            outcome = await self._make(flight, claim_id)
         except ToolFailed as error:
             outcome = error.failure
         except asyncio.CancelledError:
@@ -88,6 +98,8 @@ class CallMaker:
         except Exception:
             logger.exception("call %d of run %s could not be made", call.call, call.run)
             outcome = failed(TOOL_FAILED, "Rewind could not make this call").failure
+        if outcome is None:
+            return
         flight.settling = True
         body = encode_body(completed(call.call, call.attempt, call.begun_at, outcome))
         await _patiently(
@@ -104,7 +116,7 @@ class CallMaker:
             )
         )
 
-    async def _make(self, flight: Flight) -> Value:
+    async def _make(self, flight: Flight, claim_id: str) -> Value | None:
         """Errors: ToolFailed."""
         call = flight.call
         scheduled, _ = decode_body(EntryType.SCHEDULE_TOOL_CALL, call.body)
@@ -113,6 +125,9 @@ class CallMaker:
         toolset = ToolsetRef(call.toolset, call.toolset_digest)
         tools = await _patiently(lambda: self._toolsets.tools(call.organization, toolset))
         tool = tools.get(call.tool)
+        if tool is not None and tool.workflow is not None:
+            pin, flight.settling = tool.workflow, True  # it takes no time, and what it does stays done
+            return await _patiently(lambda: self._children.start(call, claim_id, scheduled, pin))
         if tool is None or tool.server is None:
             raise failed("tool_removed", f"the toolset {call.toolset!r} has no tool {call.tool!r}")
         args = orjson.loads(await _patiently(lambda: self._values.text(call.namespace, scheduled.args)))

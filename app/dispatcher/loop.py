@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from app.dispatcher.calls import CallMaker, Flight
+from app.dispatcher.children import ChildEnds
 from app.dispatcher.mcp import Servers, hush
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import OrganizationId
@@ -36,13 +37,23 @@ GRACE_S = 6.0
 
 
 class Dispatcher:
-    def __init__(self, *, store: PostgresEdge, maker: CallMaker, servers: Servers, hints: HintBus) -> None:
+    def __init__(
+        self,
+        *,
+        store: PostgresEdge,
+        maker: CallMaker,
+        children: ChildEnds,
+        servers: Servers,
+        hints: HintBus,
+    ) -> None:
         self._store = store
         self._maker = maker
+        self._children = children
         self._servers = servers
         self._id = str(uuid.uuid4())
         self._flights: dict[CallKey, Flight] = {}
         self._look = asyncio.Event()
+        self._child_ended = asyncio.Event()
         self._waiting: set[ServerKey] = set()
         """Servers that may have more calls than room."""
         self._claiming = asyncio.Lock()
@@ -55,6 +66,7 @@ class Dispatcher:
             asyncio.create_task(_repeat(work, every_s, wake), name=f"dispatcher {work.__name__}")
             for work, every_s, wake in (
                 (self._claim, POLL_MAX_S, self._look),
+                (self._children.handle, POLL_MAX_S, self._child_ended),
                 (self._renew, RENEW_S, None),
                 (self._stop_calls, STOPS_S, None),
                 (self._tidy, TIDY_S, None),
@@ -72,6 +84,8 @@ class Dispatcher:
     def _on_hint(self, message: Message) -> None:
         if message.get("k") == "dispatch":
             self._look.set()
+        elif message.get("k") == "child":
+            self._child_ended.set()
 
     async def _claim(self) -> None:
         while (limit := min(CLAIM_MAX, IN_FLIGHT_MAX - len(self._flights))) > 0:
@@ -108,7 +122,7 @@ class Dispatcher:
 
     async def _fly(self, flight: Flight) -> None:
         try:
-            await self._maker.serve(flight)
+            await self._maker.serve(flight, self._id)
         finally:
             if self._flights.get(flight.call.key) is flight:
                 del self._flights[flight.call.key]

@@ -18,6 +18,7 @@ from sandbox.journal.entries import Origin, Parent, RunStarted
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import RunRecord, RunStatus, StartOutcome, StartRun
+from sandbox.store.postgres.children import depth_of
 from sandbox.store.postgres.edge import PostgresEdge
 from tenancy.errors import IdempotencyConflict
 from tenancy.ids import new_id
@@ -139,7 +140,7 @@ class Forks:
             workflow=parent.workflow if script.digest == parent.script else None,
             labels=started.labels,
             created_by=(principal.actor.kind, principal.actor.id),
-            parent={"run": parent.run, "kind": "fork"},
+            parent={"run": parent.run, "kind": "fork", "depth": depth_of(parent.parent)},
             fork={"forked_at": now, **({} if body.at is None else {"at": body.at})},
         )
         return Parts(start, script)

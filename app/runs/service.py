@@ -9,16 +9,17 @@ from typing import Any
 
 import orjson
 
-from app.errors import QuotaExceeded, RunActive, RunEnded, UnknownWorkflow, invalid
+from app.errors import QuotaExceeded, RunActive, RunEnded, invalid
 from app.runs.repository import RunRepository
 from app.runs.schemas import StartRunBody, Until
 from app.runs.views import RunTexts, blocked, floor_boundary, output_of, run_view
-from app.scripts.service import Scripts
-from app.toolsets.service import REFERENCE, Toolsets
+from app.scripts.service import ScriptReport, Scripts
+from app.toolsets.service import REFERENCE, ToolsetRef, Toolsets
 from app.values import Values
+from app.workflows.service import Workflows, program_of
 from sandbox.journal.codec import encode_body, value_in
 from sandbox.journal.entries import CancelRequested, EntryType, Limits, RunStarted, Value
-from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq, Sha256, TimeMs
+from sandbox.journal.ids import Epoch, NamespaceId, OrganizationId, RunId, Seq, Sha256, TimeMs
 from sandbox.store.hints import POLL_MAX_S
 from sandbox.store.interface import (
     FROM_START,
@@ -64,6 +65,7 @@ class Runs:
         repository: RunRepository,
         scripts: Scripts,
         toolsets: Toolsets,
+        workflows: Workflows,
         values: Values,
         wakeups: Wakeups,
         epoch: Epoch,
@@ -74,6 +76,7 @@ class Runs:
         self._repository = repository
         self._scripts = scripts
         self._toolsets = toolsets
+        self._workflows = workflows
         self._wakeups = wakeups
         self._epoch = epoch
         self._stop = stop
@@ -119,12 +122,8 @@ class Runs:
         self, principal: Principal, namespace: NamespaceRef, body: StartRunBody, ttl_ms: int, now: TimeMs
     ) -> StartRun:
         """Fix everything that the run will depend on: script, toolset version, input, seed, deadline."""
-        assert body.script is not None  # _checked
         asked_at = asyncio.get_running_loop().time()
-        toolset = None
-        if body.toolset is not None:
-            toolset = await self._toolsets.resolve(principal.organization, body.toolset)
-        report = await self._scripts.check(principal.organization, namespace.id, body.script, toolset)
+        report, toolset = await self._program(principal.organization, namespace.id, body)
         report.require_ok()
         report.require_input(body.input)
         script = report.digest
@@ -154,11 +153,23 @@ class Runs:
             script=script,
             toolset=None if toolset is None else toolset.name,
             toolset_digest=None if toolset is None else toolset.digest,
-            workflow=None,
+            workflow=body.workflow,
             labels=body.labels,
             created_by=(principal.actor.kind, principal.actor.id),
             held=begins > now,
         )
+
+    async def _program(
+        self, organization: OrganizationId, namespace: NamespaceId, body: StartRunBody
+    ) -> tuple[ScriptReport, ToolsetRef | None]:
+        if body.workflow is not None:
+            program = program_of(await self._workflows.latest(organization, body.workflow))
+            return await self._scripts.ensure(organization, namespace, program), program.toolset
+        assert body.script is not None  # _checked
+        toolset = None
+        if body.toolset is not None:
+            toolset = await self._toolsets.resolve(organization, body.toolset)
+        return await self._scripts.check(organization, namespace, body.script, toolset), toolset
 
     def _replay(self, run: RunId, *, same: bool) -> Started:
         if not same:
@@ -365,8 +376,8 @@ def _checked(body: StartRunBody) -> int:
         raise invalid("traceparent", "not_available", "This deployment does not have this yet: leave it out.")
     if (body.script is None) == (body.workflow is None):
         raise invalid("script", "missing", "Give either `script` or `workflow`.")
-    if body.workflow is not None:
-        raise UnknownWorkflow(f"There is no workflow {body.workflow[:80]!r}.")
+    if body.workflow is not None and body.toolset is not None:
+        raise invalid("toolset", "not_allowed", "A workflow has its own toolset: leave this out.")
     ttl_ms = TTL_MS_MAX if body.ttl is None else body.ttl
     if ttl_ms > TTL_MS_MAX:
         raise QuotaExceeded(

@@ -46,7 +46,7 @@ def run_view(
     """Return the Run object, ready for orjson."""
     output = output_of(end)
     truncated = output is not None and output.bytes > OUTPUT_BYTES_MAX
-    error, reason = _ending(end)
+    error, reason = ending_of(end)
     digest = record.toolset_digest
     view = {
         "id": record.run,
@@ -67,7 +67,7 @@ def run_view(
         "script": record.script,
         "workflow": record.workflow,
         "toolset": None if record.toolset is None else f"{record.toolset}@{digest}",
-        "parent": record.parent,
+        "parent": _parent(record),
         "forks": list(record.forks),
         "children": list(record.children),
         "epoch": record.epoch,
@@ -130,10 +130,18 @@ def _outsider(row: PendingRow, until: TimeMs) -> bool:
     return row.kind is PendingKind.WAIT and (row.due is None or row.due > until)
 
 
+def _parent(record: RunRecord) -> dict[str, Any] | None:
+    if record.parent is None:
+        return None
+    return {name: record.parent[name] for name in ("run", "kind", "call") if name in record.parent}
+
+
 def _waiting(row: PendingRow) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     if row.kind is PendingKind.CALL:
         shown = {"kind": "approval" if row.gated else "tool_call", "call": row.n, "tool": row.name}
+        if row.child is not None:
+            shown |= {"kind": "child_run", "run": row.child}
         if row.deferred:
             shown["deferred"] = True
     elif row.kind in {PendingKind.TIMER, PendingKind.START}:
@@ -147,7 +155,7 @@ def _waiting(row: PendingRow) -> dict[str, Any]:
     return shown
 
 
-def _ending(end: StoredEntry | None) -> tuple[dict[str, Any] | None, str | None]:
+def ending_of(end: StoredEntry | None) -> tuple[dict[str, Any] | None, str | None]:
     """The run's error and reason, as its last entry has them."""
     if end is None:
         return None, None

@@ -1,7 +1,5 @@
 """`/v1/scripts`: check a script before any run exists, and read those that are known."""
 
-import base64
-import binascii
 from typing import Any
 
 from starlette.requests import Request
@@ -10,13 +8,12 @@ from starlette.responses import Response
 from app.body import VALUE_BODY_BYTES_MAX
 from app.deps import Caller, Edge
 from app.errors import UnknownToolset, invalid
-from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_place, encode_place
 from app.responses import json_response
 from app.routing import needs, strict_router
 from app.scripts.input import input_errors
 from app.scripts.schemas import CheckScriptBody, CheckView, ScriptPage, ScriptView
 from app.scripts.service import ScriptReport, script_view
-from sandbox.journal.ids import TimeMs
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1/scripts", tags=["scripts"])
@@ -67,9 +64,9 @@ async def list_scripts(
 ) -> Response:
     """Scripts of a namespace, those that came last first."""
     within = await services.tenancy.namespace(caller, namespace)
-    found = await services.scripts.page(within.id, before=_place(after), limit=limit + 1)
+    found = await services.scripts.page(within.id, before=decode_place(after), limit=limit + 1)
     page = found[:limit]
-    more = _cursor(page[-1]) if len(found) > limit else None
+    more = encode_place(page[-1]["created_at"], page[-1]["digest"]) if len(found) > limit else None
     return json_response({"data": [script_view(row) for row in page], "next": more})
 
 
@@ -98,20 +95,3 @@ def _of_input(report: ScriptReport, value: Any) -> list[dict[str, Any]]:
         }
         for error in input_errors(report.input_schema, value)
     ]
-
-
-def _cursor(row: Any) -> str:
-    text = f"{row['created_at']} {row['digest']}"
-    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
-
-
-def _place(after: str | None) -> tuple[TimeMs, str] | None:
-    """ApiError when it is none that we gave out."""
-    if after is None:
-        return None
-    try:
-        text = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True).decode()
-        time, _, digest = text.partition(" ")
-        return TimeMs(int(time) if len(time) <= 15 else int("")), digest
-    except (binascii.Error, ValueError):
-        raise invalid("after", "invalid_value", "This is no `next` of a page.") from None

@@ -65,6 +65,18 @@ class Candidate:
     input_schema: Json = True
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedSource:
+    """A script as it was checked for an epoch, with a toolset, by this version of the checker."""
+
+    digest: Digest
+    source: str
+    toolset: ToolsetRef | None
+    epoch: Epoch
+    checker: str
+    checked: Checked
+
+
 class Scripts:
     def __init__(
         self, store: ScriptStore, repository: ScriptRepository, sandbox: SandboxClient, epoch: Epoch
@@ -90,7 +102,7 @@ class Scripts:
         Errors: TooLarge, NotFound for an unknown digest, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
-        digest = Digest(script) if source is None else _digest_of(script)
+        digest = Digest(script) if source is None else digest_of(script)
         key = (namespace, digest, "" if toolset is None else toolset.digest)
         report = self._known.get(key)
         if report is not None and source is None and not report.ok:
@@ -106,7 +118,7 @@ class Scripts:
     async def source(self, namespace: NamespaceId, script: str) -> str:
         """The text of a script given as source or as a digest; nothing is stored. Errors: TooLarge, NotFound."""
         if not DIGEST.fullmatch(script):
-            _digest_of(script)
+            digest_of(script)
             return script
         known = await self._store.get_script(namespace, Digest(script))
         if known is None:
@@ -153,11 +165,28 @@ class Scripts:
         return ScriptReport(
             digest,
             checked.compiled is not None,
-            [_shown(found) for found in checked.diagnostics],
+            [shown(found) for found in checked.diagnostics],
             checked.input_type,
             checked.output_type,
             checked.input_schema,
         )
+
+    async def ensure(
+        self, organization: OrganizationId, namespace: NamespaceId, known: CheckedSource
+    ) -> ScriptReport:
+        """Have a script in this namespace that was checked elsewhere: checked again only if anything has changed since.
+
+        Errors: Unavailable.
+        """
+        key = (namespace, known.digest, "" if known.toolset is None else known.toolset.digest)
+        report = self._known.get(key) or await self._find(*key)
+        if report is None and (known.epoch, known.checker) == (self._epoch, CHECKER):
+            await self._keep(namespace, known.digest, known.source, known.toolset, known.checked, self._epoch)
+            report = await self._find(*key)
+        if report is None:
+            report = await self._ask(organization, *key[:2], known.source, known.toolset, keep=True)
+        self._remember(key, report)
+        return report
 
     async def candidate(
         self,
@@ -172,7 +201,7 @@ class Scripts:
         Errors: TooLarge, NotFound, ScriptRefused, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
-        digest = Digest(script) if source is None else _digest_of(script)
+        digest = Digest(script) if source is None else digest_of(script)
         compiled = await self._store.get_compiled(namespace, digest, epoch)
         within = "" if toolset is None else toolset.digest
         known = await self._repository.find_check(namespace, digest, within, epoch, CHECKER)
@@ -187,7 +216,7 @@ class Scripts:
             namespace, source, epoch, organization=organization, toolset=pinned
         )
         if checked.compiled is None:
-            raise script_refused([_shown(found) for found in checked.diagnostics])
+            raise script_refused([shown(found) for found in checked.diagnostics])
         return Candidate(digest, checked.compiled, source, checked, checked.input_type, checked.input_schema)
 
     async def keep(
@@ -218,7 +247,7 @@ class Scripts:
                 checked.input_type,
                 checked.output_type,
                 checked.input_schema,
-                [_shown(found) for found in checked.diagnostics],
+                [shown(found) for found in checked.diagnostics],
             ),
         )
 
@@ -265,7 +294,8 @@ def require_input(input_type: str | None, schema: Json, value: Json) -> None:
         )
 
 
-def _digest_of(source: str) -> Digest:
+def digest_of(source: str) -> Digest:
+    """Errors: TooLarge; ApiError for a source that cannot be stored."""
     data = source.encode()
     if len(data) > SCRIPT_BYTES_MAX:
         message = f"The script has {len(data):,} bytes; the limit is {SCRIPT_BYTES_MAX:,}."
@@ -275,7 +305,8 @@ def _digest_of(source: str) -> Digest:
     return Digest(f"sha256:{hashlib.sha256(data).hexdigest()}")
 
 
-def _shown(found: dict[str, Json]) -> dict[str, Json]:
+def shown(found: dict[str, Json]) -> dict[str, Json]:
+    """A diagnostic as the API gives it."""
     return {name: value for name, value in found.items() if name != "hint" or value is not None}
 
 

@@ -4,7 +4,8 @@ A pinned definition is `{"tools": [tool, …]}` and a tool is
 `{name, original, kind: "host", description, input_schema, output_schema?, approval, idempotent, timeout_ms,
 retry}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
 `{attempts, backoff_ms, max_ms}`. Tools of MCP servers have `kind: "mcp"`, `server`, and `results` if pinned.
-`disabled`, on a tool of a server that scripts cannot use, says why.
+`disabled`, on a tool of a server that scripts cannot use, says why. Workflows are two tools each, of kind
+`workflow` (see workflow_tools.py).
 The digest is that of the canonical JSON, with the servers' addresses and references to secrets where there are
 servers; the toolset's name is not in it.
 """
@@ -20,6 +21,7 @@ from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_
 from app.toolsets.names import name_problem, script_names, split_name
 from app.toolsets.schema_limits import NUL
 from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
+from app.toolsets.workflow_tools import WorkflowPin, pin_of
 from sandbox.compiler.typed_tools import typed_tools
 from sandbox.journal.canonical import CanonicalError, canonical_text, sha256_hex
 from sandbox.journal.errors import FieldError
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 DEFINITION_BYTES_MAX = 4 * 1024 * 1024
-NOT_YET = ("http", "workflows")
+NOT_YET = ("http",)
 TOOL_NOT_YET = ("queue_timeout", "concurrency", "rate")
 Definition = dict[str, Any]
 Shape = Literal["text", "json", "content"]
@@ -83,9 +85,10 @@ def pin(
     listed: "Sequence[Sequence[types.Tool]]",
     warnings: list[str],
     *,
+    workflows: Sequence[Definition] = (),
     all_named: bool = True,
 ) -> Pinned:
-    """Fix a checked toolset; `listed` is what each of its servers lists.
+    """Fix a checked toolset; `listed` is what each of its servers lists, `workflows` are pinned already.
 
     `all_named`: what `approval` and `results` name must be there.
 
@@ -106,6 +109,7 @@ def pin(
         pinned_tool(server, tool, name, warnings)
         for (server, tool), name in zip(offered, theirs_named, strict=True)
     ]
+    tools += workflows
     warnings += [f"{tool['name']}: {UNDECIDABLE}" for tool in tools if tool["approval"] is not None]
     typed_tools(tools, warnings)
     definition: Definition = {"tools": tools}
@@ -323,6 +327,7 @@ class PinnedTool:
     server: str | None = None
     """Of an MCP tool, which of the toolset's servers has it."""
     results: Shape | None = None
+    workflow: WorkflowPin | None = None
 
 
 def tools_of(definition: Definition) -> dict[str, PinnedTool]:
@@ -341,6 +346,7 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
             tool["idempotent"],
             tool.get("server"),
             tool.get("results"),
+            pin_of(tool),
         )
     return found
 

@@ -66,7 +66,9 @@ class ToolsetBody(Body):
     tools: list[ToolBody] = Field(default_factory=list, max_length=1_000)
     mcp: list[McpBody] = Field(default_factory=list, max_length=50)
     http: Any = None
-    workflows: Any = None
+    workflows: list[str] | None = Field(
+        default=None, max_length=200, description="That its scripts may call, each at its latest version now."
+    )
     secrets: Literal["namespace", "fallback"] | None = Field(
         default=None, description="`namespace`: a namespace's own secrets only, never the organization's."
     )

@@ -21,9 +21,12 @@ from app.toolsets.definition import (
     tool_view,
     tools_of,
 )
+from app.toolsets.names import is_identifier
 from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import ToolsetBody
 from app.toolsets.servers import ToolServers
+from app.toolsets.workflow_tools import KIND, workflow_tools
+from app.workflows.repository import WorkflowRepository
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, OrganizationId
 from tenancy.errors import IdempotencyConflict, NotFound
@@ -49,8 +52,11 @@ class ToolsetRef:
 
 
 class Toolsets:
-    def __init__(self, repository: ToolsetRepository, servers: ToolServers) -> None:
+    def __init__(
+        self, repository: ToolsetRepository, servers: ToolServers, workflows: WorkflowRepository
+    ) -> None:
         self._repository = repository
+        self._workflows = workflows
         self.servers = servers
         self._tools: dict[tuple[OrganizationId, str, str], dict[str, PinnedTool]] = {}
         self._declared = DeclaredCache()
@@ -69,7 +75,8 @@ class Toolsets:
         # In threads: checking and compiling the schemas of a large toolset takes seconds.
         warnings = await asyncio.to_thread(check, body)
         listed = await self.servers.list_tools(principal, body)
-        pinned = await asyncio.to_thread(pin, body, listed, warnings)
+        workflows = await self._workflow_tools(principal.organization, body.workflows or ())
+        pinned = await asyncio.to_thread(pin, body, listed, warnings, workflows=workflows)
         changed, before = await self._repository.put(
             principal.organization,
             name=body.name,
@@ -104,7 +111,8 @@ class Toolsets:
             return {"changes": [], "digest": digest}
         warnings = await asyncio.to_thread(check, body)
         listed = await self.servers.list_tools(principal, body)
-        after = await asyncio.to_thread(pin, body, listed, warnings, all_named=False)
+        workflows = [tool for tool in before["tools"] if tool["kind"] == KIND]
+        after = await asyncio.to_thread(pin, body, listed, warnings, workflows=workflows, all_named=False)
         changes = changes_between(before, after.definition)
         named = {change["tool"] for change in changes}
         refuse(_no_changes(named, accept=accept))
@@ -125,6 +133,28 @@ class Toolsets:
         disabled = {tool: why for tool, why in removed.items() if tool not in accepted}
         await self._repository.disable(principal.organization, name, digest, disabled)
         return {"changes": changes, "digest": digest}
+
+    async def _workflow_tools(self, organization: OrganizationId, names: Sequence[str]) -> list[Definition]:
+        """Workflows, each at its latest version now. ToolsetInvalid names every one that there is not."""
+        errors: list[FieldError] = []
+        found: list[Definition] = []
+        for index, name in enumerate(names):
+            workflow = None
+            if is_identifier(name):
+                workflow = await self._workflows.find(organization, name, None)
+            if name in names[:index]:
+                errors.append(
+                    FieldError(f"workflows[{index}]", "duplicate_name", f"`{name[:80]}` is listed twice.")
+                )
+            elif workflow is None:
+                message = (
+                    f"There is no workflow {name[:80]!r}: register it first, with PUT /v1/workflows/{{name}}."
+                )
+                errors.append(FieldError(f"workflows[{index}]", "unknown_workflow", message))
+            else:
+                found += workflow_tools(workflow.version)
+        refuse(errors)
+        return found
 
     async def _replayed(self, principal: Principal, before: Any, request_sha256: bytes) -> Definition:
         """The toolset that an idempotency key made, as it is now."""

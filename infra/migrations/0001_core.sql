@@ -233,7 +233,8 @@ comment on column pending.route is 'Calls: 0 host tool (claimed by workers of th
   '2 and 3 the same, kept back while as many calls of the run as may be are in flight.';
 comment on column pending.attempt is 'Attempts begun; 0: not begun, may be withdrawn.';
 comment on column pending.releases is 'How often the call was given back unstarted; with the attempt it names one lease.';
-comment on column pending.claim_id is 'The claim that holds the lease; the same claim_id again is answered with the same tasks.';
+comment on column pending.claim_id is 'The claim that holds the lease; the same claim_id again is answered with the same tasks. '
+  'Without a lease: the child run that the call waits for.';
 create index pending_offered on pending (organization_id, namespace_id, run_id, n)
   where kind = 0 and route = 0 and claim_id is null and not gated and not deferred;
 create index pending_claim on pending (claim_id) where claim_id is not null;

@@ -92,7 +92,7 @@ declare
   got task_row[];
 begin
   with mine as (
-    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0
+    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
       and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
       and (p_toolset is null or p.toolset = p_toolset)
     returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,

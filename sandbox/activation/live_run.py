@@ -342,7 +342,7 @@ class LiveRun:
     # -- Endings
 
     async def _settle_calls(self) -> None:
-        """At a stage that only waits for calls: withdraw those that have not begun, tell others to stop."""
+        """At a stage that only waits for calls: withdraw those that have not begun, tell others to stop (a failed run: children)."""
         if self.ended:
             return
         if self._cancel_seq is not None:
@@ -355,6 +355,7 @@ class LiveRun:
             self.inbox.offer_all(
                 await withdraw(self._store, self.namespace, self.run, below=None, deferred=False)
             )
+            await self._store.stop_calls(self.namespace, self.run, below=None, only_children=True)
 
     async def _exceeded(self, error: LimitExceeded, events: int) -> Committed:
         await self.close()

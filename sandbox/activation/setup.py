@@ -7,7 +7,7 @@ from sandbox.activation.drafts import PinnedTool
 from sandbox.journal.entries import ToolPolicy
 from sandbox.store.interface import Route
 
-DISPATCHED = frozenset({"mcp"})
+DISPATCHED = frozenset({"mcp", "workflow"})
 """Kinds of tools that Rewind calls itself."""
 
 

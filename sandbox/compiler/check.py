@@ -71,6 +71,7 @@ class _Job:
     source: str
     toolset: Toolset
     epoch: Epoch
+    output: bool = False
 
     @property
     def key(self) -> str:
@@ -136,9 +137,14 @@ class Checker:
             if seat.tsc is not None:
                 await seat.tsc.stop()
 
-    async def check(self, source: str, toolset: Toolset, *, epoch: Epoch, tenant: str) -> TypeReport:
-        """Limits: WALL_MAX_S, CPU_MAX_S, 1 GiB; beyond them `too_complex`. Errors: SandboxFault, EpochFault."""
-        job = _Job(masked_source(source), toolset, epoch)
+    async def check(
+        self, source: str, toolset: Toolset, *, epoch: Epoch, tenant: str, output: bool = False
+    ) -> TypeReport:
+        """`output`: the schema of the output is wanted too.
+
+        Limits: WALL_MAX_S, CPU_MAX_S, 1 GiB; beyond them `too_complex`. Errors: SandboxFault, EpochFault.
+        """
+        job = _Job(masked_source(source), toolset, epoch, output=output)
         async with contextlib.AsyncExitStack() as held:
             seat = await held.enter_async_context(
                 self._seats.seat(tenant, lambda seat: job.key in seat.projects)
@@ -220,16 +226,17 @@ class Checker:
         if found:  # what follows from a missing bracket helps nobody
             return TypeReport(found)
         found = await tsc.call("getSemanticDiagnostics", script) or []
-        return TypeReport(found, await _types(tsc, where, folder))
+        return TypeReport(found, await _types(tsc, where, folder, output=job.output))
 
 
-async def _types(tsc: Tsc, where: dict[str, Any], folder: str) -> MainTypes:
+async def _types(tsc: Tsc, where: dict[str, Any], folder: str, *, output: bool) -> MainTypes:
     try:
         return await main_types(
             tsc,
             where,
             entry=(f"{folder}/entry.ts", ENTRY.rindex("main")),
             script=f"{folder}/main.ts",
+            output=output,
         )
     except TscRefused as error:
         # It accepts any input then. The compiler's own fault; the script is checked all the same.

@@ -44,6 +44,8 @@ class Checked:
     output_type: str | None
     input_schema: Json
     """True when any input is accepted."""
+    output_schema: Json = True
+    """When it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +83,14 @@ class SandboxClient:
         *,
         organization: OrganizationId,
         toolset: tuple[str, Digest] | None,
+        output: bool = False,
     ) -> Checked:
-        """Strip a script and check its types against a pinned toolset, or none.
+        """Strip a script and check its types against a pinned toolset, or none. `output`: with its schema.
 
         Errors: Unavailable.
         """
-        question = {"source": source, "epoch": epoch, "organization": organization, "toolset": toolset}
+        question: dict[str, Any] = {"source": source, "epoch": epoch, "organization": organization}
+        question |= {"toolset": toolset, **({"output": True} if output else {})}
         answer = await self._requests.ask(
             namespace, "check", orjson.dumps(question), timeout_ms=CHECK_TIMEOUT_MS
         )

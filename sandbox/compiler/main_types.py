@@ -5,7 +5,7 @@ accepts anything. Objects may have further properties.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sandbox.journal.ids import Json
@@ -44,10 +44,17 @@ class MainTypes:
     input_schema: Json = True
     input_at: int | None = None
     """Where main's parameter stands in the source, in UTF-16 units."""
+    output_schema: Json = True
+    """Of the output as JSON; true when it was not asked for, or may be anything."""
 
 
-async def main_types(tsc: Asking, where: dict[str, Any], *, entry: tuple[str, int], script: str) -> MainTypes:
-    """Read the types of the script's main. entry: where another file names its default export."""
+async def main_types(
+    tsc: Asking, where: dict[str, Any], *, entry: tuple[str, int], script: str, output: bool = False
+) -> MainTypes:
+    """Read the types of the script's main. entry: where another file names its default export.
+
+    `output`: its schema is wanted too.
+    """
     file, position = entry
     type_ = await tsc.call("getTypeAtPosition", {**where, "file": file, "position": position})
     signatures = await _signatures(tsc, where, type_)
@@ -61,7 +68,10 @@ async def main_types(tsc: Asking, where: dict[str, Any], *, entry: tuple[str, in
         signatures = await _signatures(tsc, where, type_)
     if len(signatures) != 1:  # an overloaded main accepts what its implementation makes of it
         return MainTypes()
-    return await _Walk(tsc, where).main(signatures[0])
+    found = await _Walk(tsc, where).main(signatures[0])
+    if not output:
+        return found
+    return replace(found, output_schema=await _Walk(tsc, where).output(signatures[0]))
 
 
 async def _signatures(tsc: Asking, where: dict[str, Any], type_: Any) -> list[Any]:
@@ -89,11 +99,25 @@ class _Walk:
         if parameter is None:
             return MainTypes(output_type=output_type)
         schema = await self._schema(parameter, 0)
-        if schema is not True and await self._may_be_absent(parameter):
-            schema = {"anyOf": [schema, {"type": "null"}]}  # an input that is not given is null
+        schema = await self._whole(schema, parameter)  # an input that is not given is null
+        return MainTypes(await self._text(parameter), output_type, schema)
+
+    async def output(self, signature: dict[str, Any]) -> Json:
+        returned = await self._ask("getReturnTypeOfSignature", signature=signature["id"])
+        if returned is None:
+            return True
+        type_ = await self._awaited(returned)
+        if type_["flags"] & (_VOID | _UNDEFINED):
+            return {"type": "null"}
+        return await self._whole(await self._schema(type_, 0), type_)  # an output that is undefined is null
+
+    async def _whole(self, schema: Json, type_: Any) -> Json:
+        """The schema with what it refers to, and with null for what may be absent."""
+        if schema is not True and await self._may_be_absent(type_):
+            schema = {"anyOf": [schema, {"type": "null"}]}
         if isinstance(schema, dict) and self._defs:
             schema = {**schema, "$defs": self._defs}
-        return MainTypes(await self._text(parameter), output_type, schema)
+        return schema
 
     async def _ask(self, method: str, **params: Any) -> Any:
         return await self._tsc.call(method, {**self._where, **params})

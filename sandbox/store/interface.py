@@ -216,6 +216,8 @@ class RunFacts:
     """Used so far."""
     fork: ForkOrder | None = None
     """Given until everything that the fork reuses is recorded."""
+    is_child: bool = False
+    """A call of another run started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,7 @@ class StartRun:
     held: bool = False
     """`time` is ahead: run_started is recorded at once and delivered not before that."""
     parent: dict[str, Json] | None = None
-    """As the run shows it: `{run, kind, call?}`."""
+    """`{run, kind, call?}`, as the run shows it; and of children `awaited`, and `depth`: how many called each other."""
     fork: dict[str, Json] | None = None
     """The run is a fork: `{forked_at, at?}`. Its owner first records what it reuses."""
     fork_report: bytes | None = None
@@ -327,6 +329,8 @@ class PendingRow:
     gated: bool
     deferred: bool
     attempt: int
+    child: RunId | None = None
+    """The run that the call waits for."""
 
 
 @dataclass(frozen=True, slots=True)

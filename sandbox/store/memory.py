@@ -230,10 +230,14 @@ class MemoryStore(MemoryCalls, MemoryForks, MemoryWorkers):
             if (row.attempt == 0 or (row.deferred and deferred)) and (below is None or row.n < below)
         ]
 
-    async def stop_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> None:
+    async def stop_calls(
+        self, namespace: NamespaceId, run: RunId, *, below: int | None, only_children: bool = False
+    ) -> None:
         """Begun calls get 30 s for their outcome."""
         found = self.journals.runs[namespace, run]
         for row in found.calls_pending():
+            if only_children and not (row.name or "").startswith("workflows."):
+                continue
             if row.attempt and not row.stopping and (below is None or row.n < below):
                 found.pending[row.kind, row.n] = _stopped(row, self.journals.time)
 

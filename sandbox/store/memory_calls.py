@@ -30,7 +30,11 @@ class MemoryCalls:
         """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again."""
         now = self.journals.time
         until = TimeMs(now + lease_ms)
-        mine = [(run, row) for run, row in self._rows() if row.claim_id == claim_id and _wanted(run, wanted)]
+        mine = [
+            (run, row)
+            for run, row in self._rows()
+            if row.claim_id == claim_id and row.route is Route.HOST and _wanted(run, wanted)
+        ]
         if mine:
             for run, row in mine:
                 run.pending[row.kind, row.n] = replace(row, lease_until=until)

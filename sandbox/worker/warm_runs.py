@@ -201,6 +201,8 @@ class WarmRuns:
                 },
             )
         run = committed.run.run
+        if committed.ended and facts.is_child:
+            self._hints.send("api", {"k": "child"})
         if committed.ended or not (offered or committed.leased) or run in self.watched:
             self._hints.send("api", {"k": "run", "run": run, "ended": committed.ended})
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import asyncpg
-import orjson
 
 from sandbox.journal.entries import DELIVERED_TYPES, EntryType
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
@@ -22,22 +21,23 @@ from sandbox.store.interface import (
 from sandbox.store.leases import HINTED_BODY_MAX
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.calls import Calls
+from sandbox.store.postgres.children import ChildRuns
 from sandbox.store.postgres.connection import Link, acquired, create_pool
 from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.reads import Reads
 from sandbox.store.postgres.scripts import Scripts
 from sandbox.store.postgres.sealed import SealedEvent, SealedStart, seal_event, seal_start
+from sandbox.store.postgres.starts import start
 from sandbox.store.postgres.tasks import Tasks
 from sandbox.store.postgres.values import refer
 from sandbox.store.sealing import DataKey
 
 POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
-START_SQL = "select outcome, run from start_run($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19,$20,$21)"
 
 
-class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
+class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due):
     """Implements JournalStore. `await PostgresEdge.open(url, data_key=…)`, and `close()` at the end.
 
     Bodies are plain for its callers and sealed in the database.
@@ -176,9 +176,9 @@ class PostgresEdge(Reads, Tasks, Calls, Scripts, Due):
     async def _commit_starts(self, batch: Sequence[SealedStart]) -> list[StartVerdict]:
         async def run(connection: asyncpg.Connection) -> list[StartVerdict]:
             if len(batch) == 1 and batch[0].named is None:
-                return [await _start(connection, batch[0])]
+                return [await start(connection, batch[0])]
             async with connection.transaction():
-                verdicts = [await _start(connection, item) for item in batch]
+                verdicts = [await start(connection, item) for item in batch]
                 await refer(
                     connection,
                     [
@@ -212,32 +212,3 @@ async def _append_events(connection: asyncpg.Connection, batch: Sequence[SealedE
         [item.body for item in batch],
         [event.not_before for event in events],
     )
-
-
-async def _start(connection: asyncpg.Connection, item: SealedStart) -> StartVerdict:
-    start = item.start
-    row = await connection.fetchrow(
-        START_SQL,
-        start.namespace,
-        start.organization,
-        start.run,
-        start.time,
-        start.time + start.ttl_ms,
-        item.body,
-        start.epoch,
-        start.script,
-        start.toolset,
-        start.toolset_digest,
-        start.workflow,
-        orjson.dumps(start.labels).decode(),
-        start.created_by[0],
-        start.created_by[1],
-        None if start.parent is None else orjson.dumps(start.parent).decode(),
-        start.route,
-        start.idempotency_key,
-        start.request_sha256,
-        start.held,
-        None if start.fork is None else orjson.dumps(start.fork).decode(),
-        item.fork_report,
-    )
-    return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])))

@@ -278,6 +278,7 @@ class PostgresOwner(PostgresEdge):
             labels=json_of(row["labels"]) or {},
             cpu_us=row["cpu_us"],
             fork=fork_order(row["parent"], row["fork"]) if row["forking"] else None,
+            is_child=(json_of(row["parent"]) or {}).get("kind") == "workflow",
         )
 
     async def load_definition(
@@ -312,16 +313,23 @@ class PostgresOwner(PostgresEdge):
             )
         return [(row["n"], row["attempt"]) for row in rows]
 
-    async def stop_calls(self, namespace: NamespaceId, run: RunId, *, below: int | None) -> None:
-        """Tell begun calls to stop; 30 s later the scheduler completes them with OutcomeUnknownError."""
+    async def stop_calls(
+        self, namespace: NamespaceId, run: RunId, *, below: int | None, only_children: bool = False
+    ) -> None:
+        """Tell begun calls, or those of workflows, to stop.
+
+        30 s later the scheduler completes them with OutcomeUnknownError.
+        """
         async with acquired(self.pool) as connection:
             await connection.execute(
                 "update pending set stopping = true, due = now_ms() + 30000, due_why = 2"
                 " where namespace_id = $1 and run_id = $2 and kind = 0 and attempt > 0 and not stopping"
-                " and ($3::int is null or n < $3)",
+                " and ($3::int is null or n < $3)"
+                " and (not $4 or (route = 1 and name like 'workflows.%'))",
                 namespace,
                 run,
                 below,
+                only_children,
             )
 
     async def count_calls(self, namespace: NamespaceId, run: RunId) -> int:

@@ -25,6 +25,7 @@ from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, REPORT_PLACE
 # A wait with a timeout is one thing to whoever reads it: its timer, made just before it, is its `until`.
 PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cross join lateral (
   select p.run_id, p.kind, p.n, p.seq, p.since, p.line, p.name, p.gated, p.deferred, p.attempt,
+    case when p.kind = 0 and p.lease_until is null then p.claim_id end as child,
     count(*) over () as total, case when p.kind = 2 then t.due else p.due end as due
   from pending p left join pending t on p.kind = 2 and t.namespace_id = p.namespace_id and t.run_id = p.run_id
     and t.kind = 1 and t.name = 'signal_timeout' and t.seq = p.seq - 1

@@ -55,6 +55,7 @@ def pending_of(row: Any) -> PendingRow:
         gated=row["gated"],
         deferred=row["deferred"],
         attempt=row["attempt"],
+        child=None if row["child"] is None else RunId(str(row["child"])),
     )
 
 

@@ -19,8 +19,8 @@ INLINE_CHARS_MAX = 20_000
 
 
 async def check(bench: Bench, request: SandboxRequest) -> bytes:
-    """`{source, epoch, organization, toolset: [name, digest] or null}` →
-    `{compiled or null, diagnostics, input_type, output_type, input_schema}`.
+    """`{source, epoch, organization, toolset: [name, digest] or null, output?: true}` →
+    `{compiled or null, diagnostics, input_type, output_type, input_schema, output_schema}`.
 
     `compiled` is null exactly when there is an error among the diagnostics.
     """
@@ -34,7 +34,9 @@ async def check(bench: Bench, request: SandboxRequest) -> bytes:
     tenant = str(request.namespace)
     stripped, report = await asyncio.gather(
         bench.children.strip(source, epoch, tenant=tenant),
-        bench.checker.check(source, toolset, epoch=epoch, tenant=tenant),
+        bench.checker.check(
+            source, toolset, epoch=epoch, tenant=tenant, output=question.get("output", False)
+        ),
     )
     refusals = [] if isinstance(stripped, Compiled) else stripped
     if report.too_complex and not refusals:
@@ -55,6 +57,7 @@ def _answer(compiled: Compiled | None, diagnostics: list[Diagnostic], report: Ty
             "input_type": report.types.input_type,
             "output_type": report.types.output_type,
             "input_schema": report.types.input_schema,
+            "output_schema": report.types.output_schema,
         }
     )
 
