@@ -111,19 +111,12 @@ def build_services(
     tenancy = Tenancy(repository, authenticator)
     keys = Keys(pool, authenticator)
     secrets_ = Secrets(SecretRepository(pool), box)
-    pinned = ToolsetRepository(pool)
-    registered = WorkflowRepository(pool)
-    toolsets = Toolsets(
-        pinned,
-        ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box),
-        registered,
-    )
+    toolsets = _toolsets(pool, servers, secrets_, tenancy, box)
     values = Values(RecordedBlobs(pool, blobs, store.keys))
     journals = RunRepository(pool, store.keys)
     sandbox = SandboxClient(requests)
     scripts = Scripts(store, ScriptRepository(pool), sandbox, epoch)
-    workflows = Workflows(registered, scripts, toolsets, sandbox, epoch)
-    starter = ChildStarter(store=store, scripts=scripts, workflows=workflows, values=values, epoch=epoch)
+    workflows = Workflows(WorkflowRepository(pool), scripts, toolsets, sandbox, epoch)
     runs = Runs(
         store=store,
         repository=journals,
@@ -152,13 +145,32 @@ def build_services(
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
-        call_maker=CallMaker(
-            store=store, toolsets=toolsets, servers=servers, values=values, children=starter
-        ),
+        call_maker=_call_maker(store, servers, values, scripts, toolsets, workflows, epoch),
         children=ChildEnds(store),
         hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
         health=Health(pool, epoch),
     )
+
+
+def _toolsets(
+    pool: asyncpg.Pool, servers: Servers, secrets_: Secrets, tenancy: Tenancy, box: SecretBox
+) -> Toolsets:
+    pinned = ToolsetRepository(pool)
+    asked = ToolServers(repository=pinned, servers=servers, secrets=secrets_, tenancy=tenancy, box=box)
+    return Toolsets(pinned, asked, WorkflowRepository(pool))
+
+
+def _call_maker(
+    store: PostgresEdge,
+    servers: Servers,
+    values: Values,
+    scripts: Scripts,
+    toolsets: Toolsets,
+    workflows: Workflows,
+    epoch: Epoch,
+) -> CallMaker:
+    starter = ChildStarter(store=store, scripts=scripts, workflows=workflows, values=values, epoch=epoch)
+    return CallMaker(store=store, toolsets=toolsets, servers=servers, values=values, children=starter)
 
 
 def _reenactments(

@@ -73,9 +73,7 @@ async def run(settings: Settings) -> None:
         stop=stop,
     )
     server = _Server.of(services)
-    dispatcher = Dispatcher(
-        store=store, maker=services.call_maker, children=services.children, servers=servers, hints=hints
-    )
+    dispatcher = Dispatcher(services.call_maker, services.children, store=store, servers=servers, hints=hints)
     roles = [
         asyncio.create_task(_role(role, stop))
         for role in (

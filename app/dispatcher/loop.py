@@ -38,13 +38,7 @@ GRACE_S = 6.0
 
 class Dispatcher:
     def __init__(
-        self,
-        *,
-        store: PostgresEdge,
-        maker: CallMaker,
-        children: ChildEnds,
-        servers: Servers,
-        hints: HintBus,
+        self, maker: CallMaker, children: ChildEnds, *, store: PostgresEdge, servers: Servers, hints: HintBus
     ) -> None:
         self._store = store
         self._maker = maker

@@ -19,6 +19,7 @@ from app.paging import (
 )
 from app.responses import json_response
 from app.routing import needs, strict_router
+from app.scripts.service import DIGEST
 from app.workflows.schemas import (
     WorkflowBody,
     WorkflowPage,
@@ -33,14 +34,16 @@ router = strict_router(prefix="/v1/workflows", tags=["workflows"])
 Reference = Annotated[str, Path(description="`name` or `name@sha256:…`.")]
 
 
-@router.put("/{name}", responses={200: {"model": WorkflowView}})
+@router.put("/{workflow}", responses={200: {"model": WorkflowView}})
 @needs(Scope.MANAGE, refusals=(ScriptRefused, UnknownToolset, TooLarge), role=Role.DEVELOPER)
 async def put_workflow(
-    name: str, body: WorkflowBody, caller: Caller, services: Edge, namespace: NamespaceName = None
+    workflow: str, body: WorkflowBody, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:
     """Register a script under a name: checked, with its toolset as it is now. New runs get it; others stay."""
-    within = None if namespace is None else (await services.tenancy.namespace(caller, namespace)).id
-    return json_response(workflow_view(await services.workflows.put(caller, name, body, within)))
+    within = None
+    if namespace is not None and DIGEST.fullmatch(body.script):
+        within = (await services.tenancy.namespace(caller, namespace)).id
+    return json_response(workflow_view(await services.workflows.put(caller, workflow, body, within)))
 
 
 @router.get("", responses={200: {"model": WorkflowPage}})
@@ -55,29 +58,29 @@ async def list_workflows(
     return json_response({"data": [workflow_view(one) for one in page], "next": more})
 
 
-@router.get("/{name}", responses={200: {"model": WorkflowSourceView}})
+@router.get("/{workflow}", responses={200: {"model": WorkflowSourceView}})
 @needs(Scope.RUNS_READ)
-async def get_workflow(name: Reference, caller: Caller, services: Edge) -> Response:
+async def get_workflow(workflow: Reference, caller: Caller, services: Edge) -> Response:
     """The latest version, or the one that is named, with its source."""
-    found = await services.workflows.get(caller, name)
+    found = await services.workflows.get(caller, workflow)
     return json_response({**workflow_view(found), "source": found.version.source})
 
 
-@router.get("/{name}/versions", responses={200: {"model": WorkflowVersionPage}})
+@router.get("/{workflow}/versions", responses={200: {"model": WorkflowVersionPage}})
 @needs(Scope.RUNS_READ)
 async def list_workflow_versions(
-    name: str, caller: Caller, services: Edge, limit: Limit = LIMIT_DEFAULT, after: After = None
+    workflow: str, caller: Caller, services: Edge, limit: Limit = LIMIT_DEFAULT, after: After = None
 ) -> Response:
     """All versions, those that came last first."""
-    found = await services.workflows.versions(caller, name, before=decode_place(after), limit=limit + 1)
+    found = await services.workflows.versions(caller, workflow, before=decode_place(after), limit=limit + 1)
     page = found[:limit]
     more = encode_place(page[-1].created_at, page[-1].digest) if len(found) > limit else None
     return json_response({"data": [version_view(one) for one in page], "next": more})
 
 
-@router.delete("/{name}", status_code=204)
+@router.delete("/{workflow}", status_code=204)
 @needs(Scope.MANAGE, role=Role.DEVELOPER)
-async def delete_workflow(name: str, caller: Caller, services: Edge) -> Response:
+async def delete_workflow(workflow: str, caller: Caller, services: Edge) -> Response:
     """It cannot be started any more; runs that live, and toolsets that are pinned to it, go on with what they have."""
-    await services.workflows.delete(caller, name)
+    await services.workflows.delete(caller, workflow)
     return Response(status_code=204)

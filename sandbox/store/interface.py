@@ -217,7 +217,6 @@ class RunFacts:
     fork: ForkOrder | None = None
     """Given until everything that the fork reuses is recorded."""
     is_child: bool = False
-    """A call of another run started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +329,6 @@ class PendingRow:
     deferred: bool
     attempt: int
     child: RunId | None = None
-    """The run that the call waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,11 +385,7 @@ class OwnerStore(Protocol):
     """The worker's side: claims and command appends."""
 
     async def claim_runs(
-        self,
-        worker: WorkerId,
-        epochs: Sequence[Epoch],
-        limit: int,
-        share: Share = EVERYTHING,
+        self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
     ) -> list[ClaimedRun]:
         """Own up to `limit` ready runs, of each namespace its share; those with few at work come first."""
         ...

@@ -48,6 +48,7 @@ from rewind._types import (
     Token,
     Toolset,
     Webhook,
+    Workflow,
 )
 from rewind.worker import Worker
 
@@ -98,5 +99,6 @@ __all__ = [
     "Webhook",
     "WebhookVerificationError",
     "Worker",
+    "Workflow",
     "tool",
 ]

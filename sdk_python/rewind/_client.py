@@ -9,6 +9,7 @@ from rewind._async.runs import AsyncRuns
 from rewind._async.scripts import AsyncScripts
 from rewind._async.secrets import AsyncSecrets
 from rewind._async.webhooks import AsyncWebhooks
+from rewind._async.workflows import AsyncWorkflows
 from rewind._config import Config
 from rewind._core import AsyncCore, Call
 from rewind._portal import Core, Portal
@@ -18,6 +19,7 @@ from rewind._sync.runs import Runs
 from rewind._sync.scripts import Scripts
 from rewind._sync.secrets import Secrets
 from rewind._sync.webhooks import Webhooks
+from rewind._sync.workflows import Workflows
 from rewind._tools import AnyTool
 from rewind.worker import Worker
 
@@ -59,6 +61,7 @@ class AsyncRewind:
         self.tokens = AsyncTokens(self._core)
         self.namespaces = AsyncNamespaces(self._core)
         self.secrets = AsyncSecrets(self._core)
+        self.workflows = AsyncWorkflows(self._core)
         self.webhooks = AsyncWebhooks(self._core)
         self.tasks = AsyncTasks(self._core)
 
@@ -135,6 +138,7 @@ class Rewind:
         self.tokens = Tokens(self._core)
         self.namespaces = Namespaces(self._core)
         self.secrets = Secrets(self._core)
+        self.workflows = Workflows(self._core)
         self.webhooks = Webhooks(self._core)
         self.tasks = Tasks(self._core)
 

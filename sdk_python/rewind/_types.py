@@ -198,6 +198,25 @@ class Token(Answer):
 
 
 @dataclass(kw_only=True)
+class Workflow(Answer):
+    """A script under a name, at one of its versions."""
+
+    name: str
+    digest: str
+    script: str
+    toolset: str | None = None
+    description: str = ""
+    input_type: str | None = None
+    output_type: str | None = None
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    created_at: str | None = None
+    id: str | None = None
+    updated_at: str | None = None
+    source: str | None = None
+    """Given by `get` only."""
+
+
+@dataclass(kw_only=True)
 class Secret(Answer):
     """What may be told of a secret. `namespace` None: it is the organization's."""
 

@@ -38,6 +38,11 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/toolsets/{name}/search", None, 404),
     ("DELETE", "/v1/toolsets/{name}", None, 404),
     ("POST", "/v1/toolsets/{name}/refresh", {"accept": True}, 404),
+    ("PUT", "/v1/workflows/{workflow}", {"script": SCRIPT}, 200),
+    ("GET", "/v1/workflows", None, 200),
+    ("GET", "/v1/workflows/{workflow}", None, 404),
+    ("GET", "/v1/workflows/{workflow}/versions", None, 404),
+    ("DELETE", "/v1/workflows/{workflow}", None, 404),
     ("POST", "/v1/tokens", {"namespace": "acme"}, 201),
     ("GET", "/v1/tokens", None, 404),
     ("GET", "/v1/tokens/{token}", None, 404),
@@ -107,6 +112,7 @@ async def world(api: Api) -> World:
     await puppet.call_tool("echo", {"x": 1})
     claimed = await api.call("POST", "/v1/tasks/claim", json={"max": 1})
     task = claimed.json()["tasks"][0]["token"]
+    assert (await api.call("PUT", "/v1/workflows/onboard", json={"script": SCRIPT})).status_code == 200
     await api.token("acme")
     token = (await api.call("GET", "/v1/tokens")).json()["data"][0]["id"]
     hook = (await api.call("POST", "/v1/webhooks", json={"url": "https://example.invalid/"})).json()["id"]
@@ -117,6 +123,7 @@ async def world(api: Api) -> World:
         "{run}": run["id"],
         "{digest}": run["script"],
         "{name}": "support",
+        "{workflow}": "onboard",
         "{token}": token,
         "{key}": (await api.call("GET", "/v1/keys")).json()["data"][0]["id"],
         "{webhook}": hook,
@@ -175,13 +182,14 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
     secret = await world.api.token("other", [str(scope) for scope in TOKEN_SCOPES])
     query = "" if path.startswith("/v1/tasks/") else "?namespace=acme"
     answer = await world.call(method, path, body, secret=secret, query=query)
-    if "toolsets" in path and method == "GET":
-        assert answer.status_code == 200  # toolsets belong to the organization
+    if ("toolsets" in path or "workflows" in path) and method == "GET":
+        assert answer.status_code == 200  # these belong to the organization
     elif path.startswith(
         (
             "/v1/tokens",
             "/v1/namespaces",
             "/v1/toolsets",
+            "/v1/workflows",
             "/v1/secrets",
             "/v1/webhooks",
             "/v1/events",

@@ -26,13 +26,8 @@ async def dispatching(api: Api) -> AsyncIterator[Dispatcher]:
     """A dispatcher of its own on the api's services."""
     stop = asyncio.Event()
     servers: Servers = api.services.toolsets.servers._servers
-    dispatcher = Dispatcher(
-        store=api.store,
-        maker=api.services.call_maker,
-        children=api.services.children,
-        servers=servers,
-        hints=api.hints,
-    )
+    maker, children = api.services.call_maker, api.services.children
+    dispatcher = Dispatcher(maker, children, store=api.store, servers=servers, hints=api.hints)
     running = asyncio.create_task(dispatcher.run(stop))
     try:
         yield dispatcher

@@ -138,7 +138,7 @@ async def test_toolsets_that_cannot_be_pinned(api: Api, tools: list[Any], path: 
         ({"mcp": {}}, "mcp"),
         ({"mcp": [{"name": "a"}]}, "mcp[0].url"),
         ({"http": {"allow": ["*"]}}, "http"),
-        ({"workflows": ["x"]}, "workflows"),
+        ({"workflows": "x"}, "workflows"),
         ({"secrets": "all"}, "secrets"),
         ({"name": "Upper"}, "name"),
         ({"name": "a\n"}, "name"),
