@@ -10,6 +10,8 @@ grant select, insert on entries to rewind_api, rewind_worker;
 grant select on clock, schema_migrations to rewind_api, rewind_worker, rewind_retention;
 grant select, insert, update, delete on pending to rewind_api, rewind_worker;
 grant select, insert, delete on signal_ids, held_events to rewind_api, rewind_worker;
+grant select, insert, update on approvals to rewind_api, rewind_worker;
+grant delete on approvals to rewind_api;
 grant select, insert, update on quarantines to rewind_api, rewind_worker;
 grant select, insert, update, delete on workers to rewind_api, rewind_worker;
 grant select, insert, update, delete on sandbox_requests to rewind_api, rewind_worker;
@@ -59,7 +61,8 @@ grant select, insert, update, delete on toolsets to rewind_api;
 
 -- Retention ends journals and redacts values.
 grant select, update, delete on entries to rewind_retention;
-grant select, delete on runs, run_facts, pending, signal_ids, held_events, child_outbox, quarantines, idempotency to rewind_retention;
+grant select, delete on runs, run_facts, pending, approvals, signal_ids, held_events, child_outbox, quarantines, idempotency
+  to rewind_retention;
 
 -- Tests have both planes by membership, and move time.
 grant update on clock to rewind_test;

@@ -36,7 +36,7 @@ begin
   return true;
 end $$;
 
-CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
+CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
 declare
@@ -50,6 +50,7 @@ declare
   withdrawn bytea[];
   withdrawn_n int[];
   in_flight int;
+  undecided boolean;
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -84,14 +85,19 @@ begin
               c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
               c_idempotent[m], c_gated[m], c_timeout[m],
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
-                when c_claim[m] is not null then at + c_timeout[m] end,
-              case when r.cancel_seq is not null then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
+                when c_gated[m] then at + c_expires[m] when c_claim[m] is not null then at + c_timeout[m] end,
+              case when r.cancel_seq is not null then 3 when c_gated[m] and c_expires[m] is not null then 5 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
           in_flight := in_flight + 1;
+          if c_gated[m] and r.cancel_seq is null then
+            perform request_approval(ns, run, p_organization[i], c_n[m], s, c_name[m], at, c_expires[m]);
+          end if;
         when 3 then
-          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
+          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0
+            returning gated into undecided;
           if found then
+            if undecided then perform withdraw_approval(ns, run, c_n[m], at); end if;
             withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
             if r.calls > calls_in_flight_max() then perform offer_next_call(ns, run); end if;
           else
@@ -145,7 +151,7 @@ begin
   end loop;
 end $$;
 
-COMMENT ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) IS 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
+COMMENT ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) IS 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
 
 CREATE FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
     LANGUAGE plpgsql
@@ -154,6 +160,7 @@ declare
   r runs%rowtype;
   at bigint;
   known int;
+  undecided boolean;
 begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
@@ -162,9 +169,10 @@ begin
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
-      and (p_attempt is null or attempt = p_attempt);
+      and (p_attempt is null or attempt = p_attempt) returning gated into undecided;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
     if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
+    if undecided then perform withdraw_approval(p_ns, p_run, p_n, now_ms()); end if;
   elsif p_guard = 1 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -483,6 +491,44 @@ end $$;
 
 COMMENT ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) IS 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
 
+CREATE FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  c pending%rowtype;
+  at bigint;
+begin
+  select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
+  if not found then verdict := ('unknown', null, null, null)::event_verdict; return; end if;
+  if r.status not in (0, 5) then verdict := ('ended', null, null, null)::event_verdict; return; end if;
+  select * into c from pending p where p.namespace_id = p_ns and p.run_id = p_run and p.kind = 0 and p.n = p_call and p.gated;
+  if not found or (p_decision = 1 and (r.cancel_seq is not null or c.stopping))
+    or (p_decision = 3 and (c.due_why is distinct from 5 or c.due > now_ms()))
+  then verdict := ('not_pending', null, null, null)::event_verdict; return; end if;
+
+  at := greatest(r.last_time, now_ms());
+  insert into entries (namespace_id, run_id, seq, type, time, n, body)
+    values (p_ns, p_run, r.next_seq, 4, at, p_call, p_body);
+  if p_decision = 1 then
+    update pending p set gated = false, due = null, due_why = null
+      where p.namespace_id = p_ns and p.run_id = p_run and p.kind = 0 and p.n = p_call;
+    update runs set next_seq = r.next_seq + 1, last_time = at where namespace_id = p_ns and run_id = p_run;
+    route := c.route; organization := c.organization_id; toolset := c.toolset; tool := c.name;
+  else
+    delete from pending p where p.namespace_id = p_ns and p.run_id = p_run and p.kind = 0 and p.n = p_call;
+    if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
+    insert into entries (namespace_id, run_id, seq, type, time, n, body)
+      values (p_ns, p_run, r.next_seq + 1, 5, at, p_call, p_completion);
+    update runs set next_seq = r.next_seq + 2, last_time = at, last_event = r.next_seq + 1,
+        ready = owner is null and status = 0
+      where namespace_id = p_ns and run_id = p_run;
+  end if;
+  update approvals set status = p_decision, decided_seq = r.next_seq, decided_at = at
+    where namespace_id = p_ns and run_id = p_run and call = p_call;
+  verdict := ('appended', r.next_seq, at, r.owner)::event_verdict;
+end $$;
+
 CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) RETURNS TABLE(i integer, ok boolean)
     LANGUAGE sql
     AS $$
@@ -550,6 +596,7 @@ begin
   delete from pending where namespace_id = p_ns;
   delete from deliveries where namespace_id = p_ns;
   delete from events where namespace_id = p_ns;
+  delete from approvals where namespace_id = p_ns;
   return stopped;
 end $$;
 
@@ -569,7 +616,7 @@ CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id
   select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.reoffered from changed c
 $$;
 
-CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) RETURNS integer
+CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 declare
@@ -582,17 +629,20 @@ begin
   update run_facts set fork_report = p_report, progress = coalesce(p_progress, progress)
     where namespace_id = p_ns and run_id = p_run;
   insert into signal_ids (namespace_id, run_id, signal_id, seq) select p_ns, p_run, * from unnest(s_id, s_seq);
-  insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due, organization_id, toolset, route,
-      idempotent, gated, timeout_ms)
+  insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due, due_why, organization_id, toolset,
+      route, idempotent, gated, timeout_ms)
     select p_ns, p_run, c.kind, c.n, c.seq, at, c.line, c.name,
       case when c.kind = 1 then (select e.fire_at from entries e
-        where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) end,
+        where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) when c.gated then at + c.expires end,
+      case when c.gated and c.expires is not null then 5 end,
       case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end,
       c.route + case when c.kind = 0 and row_number() over (partition by c.kind order by c.n) > calls_in_flight_max()
         then 2 else 0 end,
       c.idempotent, c.gated, c.timeout
-    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout)
-      c (kind, n, seq, line, name, route, idempotent, gated, timeout);
+    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout, c_expires)
+      c (kind, n, seq, line, name, route, idempotent, gated, timeout, expires);
+  perform request_approval(p_ns, p_run, p_organization, c.n, c.seq, c.name, at, c.expires)
+    from unnest(c_n, c_seq, c_name, c_gated, c_expires) c (n, seq, name, gated, expires) where c.gated and p_ending is null;
   if p_ending is not null then
     perform end_run(p_ns, p_run, p_ending, next - 1, at);
   end if;
@@ -798,6 +848,17 @@ CREATE FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) RETURNS TABL
     returning p.namespace_id, p.run_id, p.n, p.attempt
 $$;
 
+CREATE FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+  insert into approvals (namespace_id, run_id, call, organization_id, tool, seq, requested_at, expires_at)
+    select p_ns, p_run, p_call, p_organization, p_tool, p_seq, p_at, least(p_at + p_expires, f.deadline)
+    from run_facts f where f.namespace_id = p_ns and f.run_id = p_run;
+  select emit_event(p_ns, p_organization, 'approval.requested', p_run, p_seq, p_call)
+$$;
+
+COMMENT ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) IS 'In the append that makes a gated call pending. p_expires null: it waits as long as the run.';
+
 CREATE TABLE public.seals (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
@@ -873,6 +934,15 @@ CREATE FUNCTION public.uuid_v7(p_at bigint) RETURNS uuid
     placing substring(int8send(p_at) from 3) from 1 for 6), 52, 1), 53, 1), 'hex')::uuid
 $$;
 
+CREATE FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+  update approvals set status = 4, decided_at = p_at
+    where namespace_id = p_ns and run_id = p_run and call = p_call and status = 0
+$$;
+
+COMMENT ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) IS 'Its call has an outcome without a decision: nobody can decide it any more.';
+
 CREATE TABLE public.api_keys (
     id uuid NOT NULL,
     organization_id uuid NOT NULL,
@@ -894,6 +964,26 @@ COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, sh
 COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used from; none: all.';
 
 COMMENT ON COLUMN public.api_keys.previous_sha256 IS 'The secret before the last rotation, which works until previous_until.';
+
+CREATE TABLE public.approvals (
+    namespace_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    call integer NOT NULL,
+    organization_id uuid NOT NULL,
+    tool text NOT NULL COLLATE pg_catalog."C",
+    seq integer NOT NULL,
+    requested_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    status smallint DEFAULT 0 NOT NULL,
+    decided_seq integer,
+    decided_at bigint
+);
+
+COMMENT ON COLUMN public.approvals.seq IS 'Of the schedule_tool_call.';
+
+COMMENT ON COLUMN public.approvals.expires_at IS 'As the tool says, but not after the run''s deadline.';
+
+COMMENT ON COLUMN public.approvals.status IS '0 pending, 1 approved, 2 denied, 3 expired, 4 withdrawn undecided (shown as expired).';
 
 CREATE TABLE public.audit_log (
     id uuid NOT NULL,
@@ -1201,7 +1291,7 @@ COMMENT ON COLUMN public.pending.name IS 'The tool, the signal, or why the timer
 
 COMMENT ON COLUMN public.pending.due IS 'When the scheduler acts: timers fire; for calls see due_why.';
 
-COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires.';
+COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires, 5 approval expires.';
 
 COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher; 2 and 3 the same, kept back while as many calls of the run as may be are in flight.';
 
@@ -1547,6 +1637,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_secret_sha256_key UNIQUE (secret_sha256);
 
+ALTER TABLE ONLY public.approvals
+    ADD CONSTRAINT approvals_pkey PRIMARY KEY (namespace_id, run_id, call);
+
 ALTER TABLE ONLY public.audit_log
     ADD CONSTRAINT audit_log_pkey PRIMARY KEY (id);
 
@@ -1700,6 +1793,12 @@ ALTER TABLE ONLY public.workflow_versions
 ALTER TABLE ONLY public.workflows
     ADD CONSTRAINT workflows_pkey PRIMARY KEY (organization_id, name);
 
+CREATE INDEX approvals_namespace ON public.approvals USING btree (namespace_id, requested_at, run_id, call);
+
+CREATE INDEX approvals_open ON public.approvals USING btree (organization_id, requested_at, run_id, call) WHERE (status = 0);
+
+CREATE INDEX approvals_organization ON public.approvals USING btree (organization_id, requested_at, run_id, call);
+
 CREATE INDEX audit_log_newest ON public.audit_log USING btree (organization_id, at DESC, id);
 
 CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
@@ -1808,10 +1907,10 @@ GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewin
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
@@ -1863,6 +1962,11 @@ GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, 
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_api;
+GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_worker;
+GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_api;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_worker;
@@ -1888,10 +1992,10 @@ GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_api;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_worker;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], OUT next integer) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
@@ -1958,6 +2062,11 @@ GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rew
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_retention;
+
 GRANT SELECT,INSERT ON TABLE public.seals TO rewind_api;
 
 REVOKE ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) FROM PUBLIC;
@@ -1975,7 +2084,16 @@ GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_retention;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.approvals TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.approvals TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.approvals TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_api;
 

@@ -2,6 +2,7 @@
 
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import (
+    ApprovalDecided,
     CancelRequested,
     EntryType,
     RunAborted,
@@ -10,6 +11,7 @@ from sandbox.journal.entries import (
     ToolFailure,
 )
 from sandbox.journal.ids import TimeMs
+from sandbox.store.approvals import Decision
 from sandbox.store.interface import DueRow, DueWhy, EventAppend, Guard, PendingKind
 
 WITHDRAWN = ToolFailure("CancelledError", None, "the call was withdrawn before it began")
@@ -40,6 +42,12 @@ def due_event(row: DueRow) -> EventAppend:
         body = encode_body(RunAborted("abandoned", None, None))
         return EventAppend(row.namespace, row.run, EntryType.RUN_ABORTED, body, Guard.ABANDON)
     return completion(row, _failure(row))
+
+
+def expired_approval(row: DueRow) -> Decision:
+    """Nobody decided about a gated call in time."""
+    decided = ApprovalDecided(row.n, "expired", by=None, actor=None)
+    return Decision(row.namespace, row.run, row.name or "", decided)
 
 
 def lost_lease_event(row: DueRow) -> EventAppend:

@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
-from app.scheduler.due import due_event, lost_lease_event
+from app.scheduler.due import due_event, expired_approval, lost_lease_event
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, RunId, TimeMs
-from sandbox.store.interface import DueRow, EventAppend, EventVerdict, PendingKind
+from sandbox.store.approvals import Decision
+from sandbox.store.interface import DueRow, DueWhy, EventAppend, EventVerdict, PendingKind
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ class DueStore(Protocol):
     async def begin_runs(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
     async def expire_leases(self, limit: int) -> list[DueRow]: ...
     async def append_event(self, event: EventAppend) -> EventVerdict: ...
+    async def decide_approval(self, decision: Decision) -> EventVerdict: ...
 
 
 async def run_scheduler(store: DueStore, stop: asyncio.Event) -> None:
@@ -56,17 +58,22 @@ async def fire_due(store: DueStore) -> bool:
     held = [(row.namespace, row.run) for row in due if row.kind is PendingKind.START]
     if held:
         await store.begin_runs(held)
-    by_run: dict[RunId, list[EventAppend]] = defaultdict(list)
+    by_run: dict[RunId, list[EventAppend | Decision]] = defaultdict(list)
     for row in late:
         by_run[row.run].append(lost_lease_event(row))
     for row in due:
-        if row.kind is not PendingKind.START:
+        if row.kind is PendingKind.CALL and row.why is DueWhy.APPROVAL:
+            by_run[row.run].append(expired_approval(row))
+        elif row.kind is not PendingKind.START:
             by_run[row.run].append(due_event(row))
     if by_run:
         await asyncio.gather(*(_append_in_order(store, events) for events in by_run.values()))
     return len(due) == BATCH or len(late) == BATCH
 
 
-async def _append_in_order(store: DueStore, events: Sequence[EventAppend]) -> None:
+async def _append_in_order(store: DueStore, events: Sequence[EventAppend | Decision]) -> None:
     for event in events:
-        await store.append_event(event)
+        if isinstance(event, Decision):
+            await store.decide_approval(event)
+        else:
+            await store.append_event(event)

@@ -31,6 +31,7 @@ declare
   r runs%rowtype;
   at bigint;
   known int;
+  undecided boolean;
 begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
@@ -39,9 +40,10 @@ begin
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
-      and (p_attempt is null or attempt = p_attempt);
+      and (p_attempt is null or attempt = p_attempt) returning gated into undecided;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
     if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
+    if undecided then perform withdraw_approval(p_ns, p_run, p_n, now_ms()); end if;
   elsif p_guard = 1 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 1 and n = p_n;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
@@ -108,7 +110,7 @@ create function append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_ow
   p_progress bytea[], p_waits text[], p_calls int[], p_count int[],
   c_type smallint[], c_cause int[], c_time bigint[], c_body bytea[], c_n int[], c_name text[], c_line int[],
   c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[],
-  c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[],
+  c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[],
   out appended boolean[], out firsts int[], out nexts int[], out at bigint)
 language plpgsql as $$
 declare
@@ -122,6 +124,7 @@ declare
   withdrawn bytea[];
   withdrawn_n int[];
   in_flight int;
+  undecided boolean;
 begin
   at := now_ms();
   for i in 1 .. cardinality(p_run) loop
@@ -156,14 +159,19 @@ begin
               c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
               c_idempotent[m], c_gated[m], c_timeout[m],
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
-                when c_claim[m] is not null then at + c_timeout[m] end,
-              case when r.cancel_seq is not null then 3 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
+                when c_gated[m] then at + c_expires[m] when c_claim[m] is not null then at + c_timeout[m] end,
+              case when r.cancel_seq is not null then 3 when c_gated[m] and c_expires[m] is not null then 5 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
               c_claim[m], case when c_claim[m] is not null then at + 30000 end,
               case when c_claim[m] is not null then 1 else 0 end, case when c_claim[m] is not null then at end);
           in_flight := in_flight + 1;
+          if c_gated[m] and r.cancel_seq is null then
+            perform request_approval(ns, run, p_organization[i], c_n[m], s, c_name[m], at, c_expires[m]);
+          end if;
         when 3 then
-          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0;
+          delete from pending where namespace_id = ns and run_id = run and kind = 0 and n = c_n[m] and attempt = 0
+            returning gated into undecided;
           if found then
+            if undecided then perform withdraw_approval(ns, run, c_n[m], at); end if;
             withdrawn := withdrawn || c_withdrawn[m]; withdrawn_n := withdrawn_n || c_n[m];
             if r.calls > calls_in_flight_max() then perform offer_next_call(ns, run); end if;
           else

@@ -29,6 +29,7 @@ begin
   delete from pending where namespace_id = p_ns;
   delete from deliveries where namespace_id = p_ns;
   delete from events where namespace_id = p_ns;
+  delete from approvals where namespace_id = p_ns;
   return stopped;
 end $$;
 comment on function erase_namespace is 'How many active runs that stopped: they are quarantined, without a report.';

@@ -137,6 +137,7 @@ class _Reader:
             route=tool.route,
             idempotent=policy.idempotent,
             gated=policy.approval is not None,
+            expires_ms=policy.expires_ms,
             timeout_ms=policy.timeout_ms,
         )
 

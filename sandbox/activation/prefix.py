@@ -201,6 +201,7 @@ class _Making:
             draft.idempotent,
             draft.gated,
             draft.timeout_ms,
+            draft.expires_ms,
         )
         self._prefix.pending[kind, draft.n] = (row, draft)
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from sandbox.activation.scenario import Failure
-from sandbox.journal.canonical import canonical_text
+from sandbox.journal.entries import ApprovalDecided
+from sandbox.store.approvals import denial
 
 UNKNOWN = Failure(
     "OutcomeUnknownError", None, "the call was told to stop, and whether it took effect is not known"
@@ -20,10 +21,9 @@ class Missing:
     line: int | None
 
 
-def denied(tool: str, *, expired: bool = False) -> Failure:
-    why = "expired" if expired else "denied"
-    data = canonical_text({"reason": None, "by": None, "expired": expired})
-    return Failure("ApprovalDeniedError", None, f"the call of {tool} was {why}", data)
+def denied(tool: str) -> Failure:
+    failure = denial(tool, ApprovalDecided(0, "denied", by=None, actor=None))
+    return Failure(failure.name, None, failure.message, None if failure.data is None else failure.data.text)
 
 
 def no_answer(missing: Missing) -> Failure:

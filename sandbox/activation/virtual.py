@@ -38,6 +38,7 @@ from sandbox.journal.entries import (
     ToolFailure,
 )
 from sandbox.journal.ids import Seq, Sha256, TimeMs
+from sandbox.store.approvals import denial
 from sandbox.store.interface import CommandDraft, StoredEntry
 
 REAL_TIME_S = 30.0
@@ -277,14 +278,13 @@ class World:
     def _await_decision(self, draft: CommandDraft, pending: _Call) -> None:
         body, _ = decode_body(draft.type, draft.body)
         assert isinstance(body, ScheduleToolCall)
-        approval = body.policy.approval
-        expires = approval.get("expires_ms") if isinstance(approval, dict) else None
-        if isinstance(expires, int):
-            error = self._failure(denied(pending.tool, expired=True))
+        expires = body.policy.expires_ms
+        if expires is not None:
+            decided = ApprovalDecided(draft.n, "expired", None, None)
             pending.outcome = self._agenda.add(
                 TimeMs(draft.time + expires),
-                ApprovalDecided(draft.n, "expired", None, None),
-                ToolCallCompleted(draft.n, None, error, attempts=0),
+                decided,
+                ToolCallCompleted(draft.n, None, denial(pending.tool, decided), attempts=0),
             )
 
     def _answered(self, draft: CommandDraft, pending: _Call, answer: Answer) -> None:

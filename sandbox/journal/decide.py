@@ -62,6 +62,15 @@ def decide_settle(run: Summary, *, pending: bool) -> Decision:
     return Append() if pending else Refusal("not_pending")
 
 
+def decide_approval(run: Summary, *, waiting: bool, approved: bool) -> Decision:
+    """Decided once. A run that is being cancelled approves nothing more: what it waits for is withdrawn."""
+    if _ended(run):
+        return Refusal("ended")
+    if not waiting or (approved and run.cancelling):
+        return Refusal("not_pending")
+    return Append(delivered=not approved)
+
+
 def decide_cancel(run: Summary) -> Decision:
     """A cancel of any reason: a user's, a parent's, a limit's."""
     if _ended(run):

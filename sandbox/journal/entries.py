@@ -106,6 +106,12 @@ class ToolPolicy:
     timeout_ms: int | None = None
     retry: Json = None
 
+    @property
+    def expires_ms(self) -> int | None:
+        """How long a call waits for its approval; None: as long as its run."""
+        own = self.approval.get("expires_ms") if isinstance(self.approval, dict) else None
+        return own if isinstance(own, int) else None
+
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:

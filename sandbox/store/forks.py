@@ -37,6 +37,8 @@ class ForkPending:
     idempotent: bool = False
     gated: bool = False
     timeout_ms: int | None = None
+    expires_ms: int | None = None
+    """Of a gated call, as in its draft."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ class DueWhy(IntEnum):
     STOP = 2
     CLEANUP = 3
     DEFERRAL = 4
+    APPROVAL = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,8 @@ class CommandDraft:
     route: Route = Route.HOST
     idempotent: bool = False
     gated: bool = False
+    expires_ms: int | None = None
+    """A gated call: it waits so long for its approval; None: as long as the run."""
     timeout_ms: int | None = None
     claim_id: str | None = None
     """schedule_tool_call: lease the call at once to this parked claim."""
@@ -213,7 +216,6 @@ class RunFacts:
     """The pinned tools of the run's toolset version, as they were registered."""
     labels: dict[str, str]
     cpu_us: int = 0
-    """Used so far."""
     fork: ForkOrder | None = None
     """Given until everything that the fork reuses is recorded."""
     is_child: bool = False
@@ -283,7 +285,7 @@ EVERYTHING = Share()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One leased attempt of a host-tool call. `args` is the value object of its schedule_tool_call."""
+    """One leased attempt, named by `attempt` and `releases`, of a host-tool call; `body`: of its schedule_tool_call."""
 
     namespace: NamespaceId
     run: RunId
@@ -294,16 +296,14 @@ class Task:
     lease_until: TimeMs
     stopping: bool
     body: bytes
-    """Body of the schedule_tool_call entry."""
     namespace_name: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     releases: int = 0
-    """How often the call was given back unstarted: with `attempt` it names this lease."""
 
 
 @dataclass(frozen=True, slots=True)
 class DueRow:
-    """A pending thing whose time has come, as the scheduler settles it. `why` is given for calls."""
+    """A pending thing whose time has come, as the scheduler settles it. `why` and `name`, the tool, are given for calls."""
 
     namespace: NamespaceId
     run: RunId
@@ -314,6 +314,7 @@ class DueRow:
     attempt: int
     begun_at: TimeMs | None
     timeout_ms: int | None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from sandbox.store.interface import (
     StartVerdict,
     StoredEntry,
 )
+from sandbox.store.memory_approvals import MemoryApprovals
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
 from sandbox.store.memory_forks import MemoryForks, hold
 from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, record_of, row_of
@@ -48,7 +49,7 @@ _ENDINGS: dict[EntryType, Status] = {
 }
 
 
-class MemoryStore(MemoryCalls, MemoryForks, MemoryWorkers):
+class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryWorkers):
     """Implements JournalStore and OwnerStore, and what the scheduler and the dispatcher need."""
 
     def __init__(self, journals: Journals | None = None) -> None:
@@ -323,6 +324,8 @@ def _offered(row: MemoryRow, draft: CommandDraft, now: TimeMs, *, cleaning_up: b
     row = replace(
         row, gated=draft.gated, route=draft.route, idempotent=draft.idempotent, timeout_ms=draft.timeout_ms
     )
+    if draft.gated and draft.expires_ms is not None and not cleaning_up:
+        return replace(row, due=TimeMs(now + draft.expires_ms), why=DueWhy.APPROVAL)
     begun = draft.claim_id is not None
     if begun:
         until = TimeMs(now + LEASE_MS)

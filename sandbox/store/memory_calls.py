@@ -303,6 +303,7 @@ def _due(run: MemoryRun, row: MemoryRow) -> DueRow:
         attempt=row.attempt,
         begun_at=row.begun_at,
         timeout_ms=row.timeout_ms,
+        name=row.name,
     )
 
 

@@ -8,6 +8,7 @@ from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.forks import ForkAppend, ForkDone, ForkEntry
 from sandbox.store.interface import (
     CommandVerdict,
+    DueWhy,
     EventAppend,
     EventOutcome,
     EventVerdict,
@@ -101,6 +102,7 @@ def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:
     run.signal_ids = dict(done.signals)
     for made in done.pending:
         due = run.entries[made.seq].fire_at if made.kind is PendingKind.TIMER else None
+        expires = made.gated and made.expires_ms is not None
         run.pending[made.kind, made.n] = MemoryRow(
             made.kind,
             made.n,
@@ -108,13 +110,14 @@ def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:
             now,
             made.line,
             made.name,
-            due,
+            TimeMs(now + (made.expires_ms or 0)) if expires else due,
             gated=made.gated,
             deferred=False,
             attempt=0,
             route=made.route,
             idempotent=made.idempotent,
             timeout_ms=made.timeout_ms,
+            why=DueWhy.APPROVAL if expires else None,
             held=made.kind is PendingKind.CALL and run.full,
         )
     if done.ends is not None:

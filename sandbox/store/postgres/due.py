@@ -10,7 +10,7 @@ from sandbox.store.interface import DueRow, DueWhy, PendingKind
 from sandbox.store.postgres.connection import acquired
 
 # Quarantined runs keep their timers; they fire as well, only nothing is activated.
-DUE_SQL = """select p.namespace_id, p.run_id, p.kind, p.n, p.due, p.due_why, p.attempt, p.begun_at, p.timeout_ms
+DUE_SQL = """select p.namespace_id, p.run_id, p.kind, p.n, p.due, p.due_why, p.attempt, p.begun_at, p.timeout_ms, p.name
   from pending p where p.due <= now_ms() order by p.due, p.kind, p.n limit $1"""
 NEXT_SQL = """select now_ms() as now, least(
     (select min(due) from pending where due is not null),
@@ -36,6 +36,7 @@ class Due:
                 attempt=row["attempt"],
                 begun_at=row["begun_at"],
                 timeout_ms=row["timeout_ms"],
+                name=row["name"],
             )
             for row in rows
         ]

@@ -5,7 +5,6 @@ from typing import Any, Self
 
 import asyncpg
 
-from sandbox.journal.entries import DELIVERED_TYPES, EntryType
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.hints import HintBus
 from sandbox.store.interface import (
@@ -18,7 +17,8 @@ from sandbox.store.interface import (
     StartVerdict,
     StoredEntry,
 )
-from sandbox.store.leases import HINTED_BODY_MAX
+from sandbox.store.postgres.announcing import announce_event
+from sandbox.store.postgres.approvals import Approvals
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.calls import Calls
 from sandbox.store.postgres.children import ChildRuns
@@ -37,7 +37,7 @@ POOL_SIZE = 10
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
 
 
-class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due):
+class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
     """Implements JournalStore. `await PostgresEdge.open(url, data_key=…)`, and `close()` at the end.
 
     Bodies are plain for its callers and sealed in the database.
@@ -107,7 +107,7 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due):
         verdict = await self.event_batcher.put(await seal_event(self.keys, event))
         recorded = verdict.outcome is EventOutcome.APPENDED and verdict.seq is not None
         if self._hints is not None and recorded:
-            self._announce(self._hints, event, verdict)
+            announce_event(self._hints, event, verdict)
         return verdict
 
     async def start_run(self, request: StartRun) -> StartVerdict:
@@ -129,27 +129,6 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due):
         """Runs wait for an owner."""
         if self._hints is not None:
             self._hints.send("worker", {"k": "ready"})
-
-    def _announce(self, hints: HintBus, event: EventAppend, verdict: EventVerdict) -> None:
-        hints.send("api", {"k": "run", "run": event.run, "ended": event.type is EntryType.RUN_ABORTED})
-        if event.type not in DELIVERED_TYPES:
-            return
-        if verdict.owner is None:
-            hints.send("worker", {"k": "ready"})
-            return
-        # The committed entry travels with the hint: the owner of a warm run need not read it.
-        small = len(event.body) <= HINTED_BODY_MAX
-        hints.send(
-            "worker",
-            {
-                "k": "event",
-                "run": event.run,
-                "seq": verdict.seq,
-                "time": verdict.time,
-                "type": event.type,
-                "body": event.body.decode() if small else None,
-            },
-        )
 
     async def _commit_events(self, batch: Sequence[SealedEvent]) -> list[EventVerdict]:
         async def append(connection: asyncpg.Connection) -> Any:

@@ -15,7 +15,7 @@ from sandbox.store.postgres.values import big_value, refer
 from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, Sealer, entry_place
 
 APPEND_SQL = "select appended, next, at from append_fork(" + ",".join(f"${n}" for n in range(1, 13)) + ")"
-FINISH_SQL = "select finish_fork(" + ",".join(f"${n}" for n in range(1, 26)) + ")"
+FINISH_SQL = "select finish_fork(" + ",".join(f"${n}" for n in range(1, 27)) + ")"
 
 
 async def append_fork(pool: asyncpg.Pool, keys: NamespaceKeys, append: ForkAppend) -> CommandVerdict:
@@ -90,4 +90,5 @@ def _finish(append: ForkAppend, done: ForkDone, seal: Sealer) -> list[object]:
         [row.idempotent for row in done.pending],
         [row.gated for row in done.pending],
         [row.timeout_ms for row in done.pending],
+        [row.expires_ms for row in done.pending],
     ]
