@@ -21,6 +21,7 @@ from app.deps import Services
 from app.dispatcher.calls import CallMaker
 from app.dispatcher.children import ChildEnds, ChildStarter
 from app.dispatcher.egress import Egress
+from app.dispatcher.http_tool import HttpTool
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
@@ -145,7 +146,7 @@ def build_services(
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
-        call_maker=_call_maker(store, servers, values, scripts, toolsets, workflows, epoch),
+        call_maker=_call_maker(store, servers, HttpTool(egress), values, scripts, toolsets, workflows, epoch),
         children=ChildEnds(store),
         hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
         health=Health(pool, epoch),
@@ -163,6 +164,7 @@ def _toolsets(
 def _call_maker(
     store: PostgresEdge,
     servers: Servers,
+    http: HttpTool,
     values: Values,
     scripts: Scripts,
     toolsets: Toolsets,
@@ -170,7 +172,9 @@ def _call_maker(
     epoch: Epoch,
 ) -> CallMaker:
     starter = ChildStarter(store=store, scripts=scripts, workflows=workflows, values=values, epoch=epoch)
-    return CallMaker(store=store, toolsets=toolsets, servers=servers, values=values, children=starter)
+    return CallMaker(
+        store=store, toolsets=toolsets, servers=servers, http=http, values=values, children=starter
+    )
 
 
 def _reenactments(

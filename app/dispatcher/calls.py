@@ -3,19 +3,23 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import ValidationError
 
 from app.body import VALUE_BYTES_MAX
 from app.dispatcher.children import ChildStarter
-from app.dispatcher.endpoints import SecretMissing
-from app.dispatcher.mcp import Endpoint, ServerFailed, ServerRefused, Servers
+from app.dispatcher.endpoints import Endpoint, SecretMissing
+from app.dispatcher.http_tool import HttpTool
+from app.dispatcher.mcp import ServerFailed, ServerRefused, Servers
+from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
 from app.errors import ToolsetInvalid
-from app.tasks.settling import TOOL_FAILED, completed, invalid_arguments, invalid_result, too_large
+from app.tasks.settling import TOOL_FAILED, completed, cut, invalid_arguments, invalid_result, too_large
 from app.toolsets.definition import PinnedTool
+from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
 from app.values import Values
 from sandbox.journal.canonical import CanonicalError, canonical_text
@@ -23,6 +27,7 @@ from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolFailure, Value
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.fork import idempotency_key
+from sandbox.journal.ids import Digest, Json
 from sandbox.store.interface import EventAppend, Guard
 from sandbox.store.postgres.calls import ClaimedCall
 from sandbox.store.postgres.edge import PostgresEdge
@@ -51,6 +56,8 @@ class Flight:
         self.settling = False
         """It has its outcome; nothing must interrupt it any more."""
         self.told_to_stop = False
+        self.redactor = Redactor()
+        """Takes out of the outcome what the server was shown."""
         self.task: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
@@ -72,6 +79,7 @@ class CallMaker:
         store: PostgresEdge,
         toolsets: Toolsets,
         servers: Servers,
+        http: HttpTool,
         values: Values,
         children: ChildStarter,
     ) -> None:
@@ -79,6 +87,7 @@ class CallMaker:
         self._children = children
         self._toolsets = toolsets
         self._servers = servers
+        self._http = http
         self._values = values
 
     async def serve(self, flight: Flight, claim_id: str) -> None:
@@ -88,7 +97,8 @@ class CallMaker:
         try:
             outcome = await self._make(flight, claim_id)
         except ToolFailed as error:
-            outcome = error.failure
+            message = cut(flight.redactor.text(error.failure.message))
+            outcome = replace(error.failure, message=message)
         except asyncio.CancelledError:
             if not flight.told_to_stop:
                 raise
@@ -116,6 +126,10 @@ class CallMaker:
             )
         )
 
+    async def close(self) -> None:
+        """Let go of connections that are kept for further calls."""
+        await self._http.close()
+
     async def _make(self, flight: Flight, claim_id: str) -> Value | None:
         """Errors: ToolFailed."""
         call = flight.call
@@ -135,17 +149,56 @@ class CallMaker:
             raise ToolFailed(invalid_arguments(problem))
         if not isinstance(args, dict):
             raise ToolFailed(invalid_arguments("the arguments of a tool are an object"))
-        endpoint = await self._endpoint(call, tool.server)
+        asked = await self._prepared(flight, tool.server, tool, args)
         flight.sent = True
-        text = await self._ask(call, tool, endpoint, args, scheduled.policy.timeout_ms or TIMEOUT_MS)
+        text = await self._ask(flight, tool, asked, scheduled.policy.timeout_ms or TIMEOUT_MS)
         return await _patiently(lambda: self._values.store(call.namespace, text))
 
-    async def _endpoint(self, call: ClaimedCall, server: str) -> Endpoint:
-        toolset = (call.toolset, call.toolset_digest)
-        try:
-            return await _patiently(
-                lambda: self._toolsets.servers.endpoint(call.organization, toolset, server, call.namespace)
+    async def _prepared(
+        self, flight: Flight, server: str, tool: PinnedTool, args: dict[str, object]
+    ) -> Callable[[float], Awaitable[Json]]:
+        """What sends the call, and answers the value, when it is given the seconds that are left."""
+        call = flight.call
+        key = idempotency_key(call.run, call.call, call.body)
+        if server == HTTP:
+            spec, secrets, flight.redactor = await self._found(
+                call, lambda where: self._toolsets.servers.http(call.organization, where, call.namespace)
             )
+            return lambda left_s: self._http.request(
+                spec, secrets, args, key=key, timeout_s=left_s, redactor=flight.redactor
+            )
+        endpoint, flight.redactor = await self._found(
+            call,
+            lambda where: self._toolsets.servers.endpoint(call.organization, where, server, call.namespace),
+        )
+        return lambda left_s: self._call_tool(flight, endpoint, tool, args, key, left_s)
+
+    async def _call_tool(
+        self,
+        flight: Flight,
+        endpoint: Endpoint,
+        tool: PinnedTool,
+        args: dict[str, Any],
+        key: str,
+        left_s: float,
+    ) -> Json:
+        try:
+            result = await self._servers.call_tool(endpoint, tool.original, args, key=key, timeout_s=left_s)
+        except (ServerFailed, ServerRefused) as error:
+            raise ToolFailed(failure_of(error, idempotent=tool.idempotent)) from None
+        except ValidationError:
+            raise failed("invalid_result", "the server's answer is no result of a tool") from None
+        finally:
+            flight.redactor = flight.redactor.also(self._toolsets.servers.shown(endpoint))
+        return value_of_result(result, tool.results, structured=tool.output is not None)
+
+    async def _found(
+        self, call: ClaimedCall, find: Callable[[tuple[str, Digest]], Awaitable[Result]]
+    ) -> Result:
+        """What the toolset says of a server, with secrets. Errors: ToolFailed."""
+        where = (call.toolset, call.toolset_digest)
+        try:
+            return await _patiently(lambda: find(where))
         except SecretMissing as error:
             raise failed("unauthorized", str(error)) from None
         except SealBroken as error:
@@ -155,30 +208,18 @@ class CallMaker:
             raise failed("tool_removed", error.detail) from None
 
     async def _ask(
-        self,
-        call: ClaimedCall,
-        tool: PinnedTool,
-        endpoint: Endpoint,
-        args: dict[str, object],
-        timeout_ms: int,
+        self, flight: Flight, tool: PinnedTool, send: Callable[[float], Awaitable[Json]], timeout_ms: int
     ) -> bytes:
-        """Send the call and read the answer: the canonical text of the result. Errors: ToolFailed."""
-        left_ms = timeout_ms if call.left_ms is None else min(call.left_ms, timeout_ms)
-        key = idempotency_key(call.run, call.call, call.body)
+        """Send the call and read the answer: the canonical text of the result, without secrets. Errors: ToolFailed."""
+        left_ms = flight.call.left_ms
+        left_s = max(0, timeout_ms if left_ms is None else min(left_ms, timeout_ms)) / 1000
         try:
-            async with asyncio.timeout(max(0, left_ms) / 1000):
-                result = await self._servers.call_tool(
-                    endpoint, tool.original, args, key=key, timeout_s=max(0, left_ms) / 1000
-                )
+            async with asyncio.timeout(left_s):
+                value = await send(left_s)
         except TimeoutError:
             raise failed(
                 "timeout", f"the tool did not answer within {timeout_ms / 1000:g} s", retryable=True
             ) from None
-        except (ServerFailed, ServerRefused) as error:
-            raise ToolFailed(failure_of(error, idempotent=tool.idempotent)) from None
-        except ValidationError:
-            raise failed("invalid_result", "the server's answer is no result of a tool") from None
-        value = value_of_result(result, tool.results, structured=tool.output is not None)
         try:
             text = canonical_text(value)
         except CanonicalError as error:
@@ -188,6 +229,8 @@ class CallMaker:
         problem = None if tool.output is None else tool.output.problem(value)
         if problem is not None:
             raise ToolFailed(invalid_result(problem))
+        if flight.redactor.hits(text):
+            text = canonical_text(flight.redactor.value(value))
         return text
 
 

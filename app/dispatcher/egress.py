@@ -47,6 +47,13 @@ class ResponseTooLarge(httpx2.ReadError):
     """The server sent more than it may."""
 
 
+def refusal_of(error: BaseException | None) -> EgressRefused | None:
+    """The guard's refusal, when that is why there was no connection."""
+    while error is not None and not isinstance(error, EgressRefused):
+        error = error.__cause__
+    return error
+
+
 def is_public(address: Address) -> bool:
     """Whether this is an address of the public internet, however it is written."""
     if isinstance(address, ipaddress.IPv6Address):
@@ -155,8 +162,8 @@ class Egress:
         self._allowed = Allowed(allow)
         self._backend = GuardedBackend(self._allowed, self._resolvers)
 
-    def transport(self) -> httpx2.AsyncBaseTransport:
-        return GuardedTransport(self._backend)
+    def transport(self, *, connections_max: int = CONNECTIONS_MAX) -> httpx2.AsyncBaseTransport:
+        return GuardedTransport(self._backend, connections_max)
 
     def lists(self, host: str) -> bool:
         """Whether the deployment names this host, or the address that it is, in REWIND_EGRESS_ALLOW."""
@@ -185,12 +192,13 @@ def _literal(host: str) -> Address | None:
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """A connection pool whose connections are all made by the guard; proxies of the environment are not used."""
 
-    def __init__(self, backend: GuardedBackend) -> None:
+    def __init__(self, backend: GuardedBackend, connections_max: int) -> None:
         super().__init__(verify=_certificates(), trust_env=False)
         # httpx2 2.16 has no parameter for this; without it every hostile address in the tests is reached.
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=_certificates(),
-            max_connections=CONNECTIONS_MAX,
+            max_connections=connections_max,
+            max_keepalive_connections=min(connections_max, CONNECTIONS_MAX),
             keepalive_expiry=KEEP_ALIVE_S,
             network_backend=backend,
         )

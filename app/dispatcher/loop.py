@@ -74,6 +74,7 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
         await self._servers.close()
+        await self._maker.close()
 
     def _on_hint(self, message: Message) -> None:
         if message.get("k") == "dispatch":

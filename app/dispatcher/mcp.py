@@ -6,11 +6,13 @@ import importlib
 import logging
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from app.dispatcher.breaker import Breaker
 from app.dispatcher.egress import Egress
+from app.dispatcher.endpoints import Endpoint
 from app.dispatcher.mcp_http import HttpFailure, Trouble
+from app.dispatcher.oauth import Tokens
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -24,14 +26,6 @@ SESSIONS_MAX = 1_000
 PAGES_MAX = 50
 OPENINGS_MAX = 3
 """Of one call, when the server ends its sessions as soon as they are made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """A server and what we present to it. The headers hold secrets and are in no representation."""
-
-    url: str
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 class ServerFailed(Exception):
@@ -68,14 +62,60 @@ class Servers:
         self._modes: dict[str, str] = {}
         self._used_at: dict[Endpoint, float] = {}
         self._open_sessions: set[Session] = set()
+        self._tokens = Tokens(egress)
+        self._breakers: OrderedDict[Endpoint, Breaker] = OrderedDict()
 
     async def call_tool(
         self, endpoint: Endpoint, name: str, args: dict[str, Any], *, key: str, timeout_s: float
     ) -> "types.CallToolResult":
         """Call once. A session that the server has forgotten is made anew: it did not execute the call.
 
+        A server that could not be connected to several times in a row is left alone for a while.
+
         Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError for what is no tool result.
         """
+        breaker = self._breaker(endpoint)
+        try:
+            result = await self._call_tool(endpoint, name, args, key=key, timeout_s=timeout_s)
+        except ServerFailed as error:
+            if error.failure.trouble is Trouble.UNREACHABLE:
+                breaker.failed(time.monotonic())
+            elif error.failure.trouble is Trouble.REFUSED:
+                breaker.gave_up()
+            else:
+                breaker.connected()
+            raise
+        except ServerRefused:
+            breaker.connected()
+            raise
+        except BaseException:
+            breaker.gave_up()
+            raise
+        breaker.connected()
+        return result
+
+    def tokens_shown(self, endpoint: Endpoint) -> list[str]:
+        """Access tokens that the server has seen: it may say them back."""
+        return [] if endpoint.grant is None else self._tokens.shown(endpoint.grant)
+
+    def _breaker(self, endpoint: Endpoint) -> Breaker:
+        """Errors: ServerFailed, when the server is left alone."""
+        breaker = self._breakers.setdefault(endpoint, Breaker())
+        self._breakers.move_to_end(endpoint)
+        while len(self._breakers) > SESSIONS_MAX:
+            self._breakers.popitem(last=False)
+        left_s = breaker.refuses_for_s(time.monotonic())
+        if left_s is not None:
+            said = (
+                f"no connection to the server: {breaker.failures} attempts failed one after the other, "
+                f"and it is tried again in {left_s:.1f} s"
+            )
+            raise ServerFailed(HttpFailure(Trouble.UNREACHABLE, said))
+        return breaker
+
+    async def _call_tool(
+        self, endpoint: Endpoint, name: str, args: dict[str, Any], *, key: str, timeout_s: float
+    ) -> "types.CallToolResult":
         ends = time.monotonic() + timeout_s
         for last in (False, True):
             session = await self._session(endpoint)
@@ -120,6 +160,7 @@ class Servers:
             opening.cancel()
         self._sessions.clear()
         await asyncio.gather(*(session.closed() for session in list(self._open_sessions)))
+        await self._tokens.close()
 
     async def _session(self, endpoint: Endpoint) -> "Session":
         """The session, opened now if need be; callers at the same time wait for the same opening."""
@@ -161,7 +202,7 @@ class Servers:
         if self._make is None:
             load = functools.partial(importlib.import_module, "app.dispatcher.session")
             self._make = (await asyncio.to_thread(load)).Session
-        made: Session = self._make(endpoint, self._egress, mode)
+        made: Session = self._make(endpoint, self._egress, self._tokens, mode)
         return made
 
     def _drop(self, endpoint: Endpoint, session: "Session") -> None:

@@ -13,7 +13,8 @@ from typing import Any, Self
 import httpx2
 import orjson
 
-from app.dispatcher.egress import EgressRefused, LimitedStream, ResponseTooLarge
+from app.dispatcher.egress import LimitedStream, ResponseTooLarge, refusal_of
+from app.dispatcher.oauth import TokenRefused
 
 ANSWER_BYTES_MAX = 40 * 1024 * 1024
 """Of one answer on the wire: a result of 16 MiB, escaped."""
@@ -159,11 +160,10 @@ async def _refusal(response: httpx2.Response, *, session: bool) -> HttpFailure:
 
 
 def _not_answered(error: httpx2.TransportError) -> HttpFailure:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, EgressRefused):
-            return HttpFailure(Trouble.REFUSED, f"the server's address is refused: {cause}")
-        cause = cause.__cause__
+    if isinstance(error, TokenRefused):
+        return HttpFailure(Trouble.STATUS, str(error), 401)
+    if (refused := refusal_of(error)) is not None:
+        return HttpFailure(Trouble.REFUSED, f"the server's address is refused: {refused}")
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout):
         return HttpFailure(Trouble.UNREACHABLE, f"no connection to the server: {_words(error)}")
     return HttpFailure(Trouble.BROKEN, f"the server did not answer: {_words(error)}")

@@ -6,6 +6,7 @@ are made from other tasks and fail alone. Only this file and `listing` import th
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -18,13 +19,22 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
+from app.dispatcher.endpoints import Endpoint
 from app.dispatcher.listing import restored, schemas_aside
-from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Endpoint, ServerFailed, ServerRefused
+from app.dispatcher.mcp import CLOSE_TIMEOUT_S, ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import ANSWER_BYTES_MAX, HttpFailure, McpTransport, Trouble
+from app.dispatcher.oauth import OAuthTransport, Tokens
 
 OPEN_TIMEOUT_S = 20.0
 """Connecting and agreeing on a protocol."""
 IDEMPOTENCY_META = "codes.rewind/idempotency-key"
+
+SESSION_CODES = frozenset({-32000, -32001, -32600, -32603})
+SESSION_GONE = re.compile(
+    r"(?i)\b(?:session\b.{0,40}\b(?:not found|expired|invalid|unknown|terminated|closed|does not exist)"
+    r"|(?:no valid|invalid|unknown|expired|missing|no such) session)\b"
+)
+"""How servers say, with status 200, that they have forgotten a session: they have not executed the request."""
 
 Answer = TypeVar("Answer")
 
@@ -32,9 +42,10 @@ Answer = TypeVar("Answer")
 class Session:
     """One connected client in its owner task."""
 
-    def __init__(self, endpoint: Endpoint, egress: Egress, mode: str) -> None:
+    def __init__(self, endpoint: Endpoint, egress: Egress, tokens: Tokens, mode: str) -> None:
         self._endpoint = endpoint
         self._egress = egress
+        self._tokens = tokens
         self._mode = mode
         self._leave = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -104,7 +115,7 @@ class Session:
         try:
             await asyncio.wait({sending, self._owner}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
-                return _answered(sending)
+                return _answered(sending, session=self.mode == "legacy")
             if self._owner.done():
                 raise ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server ended"))
             raise TimeoutError
@@ -137,7 +148,7 @@ class Session:
         try:
             async with (
                 httpx2.AsyncClient(
-                    transport=McpTransport(self._egress.transport()),
+                    transport=McpTransport(self._transport()),
                     headers=[*self._endpoint.headers, ("accept-encoding", "identity")],
                     timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=None, write=WRITE_TIMEOUT_S),
                     trust_env=False,
@@ -165,19 +176,29 @@ class Session:
             if not isinstance(error, Exception):
                 raise
 
+    def _transport(self) -> httpx2.AsyncBaseTransport:
+        inner = self._egress.transport()
+        grant = self._endpoint.grant
+        return inner if grant is None else OAuthTransport(inner, self._tokens, grant)
+
     def _fail(self, error: Exception) -> None:
         if not self._ready.done():
             self._ready.set_exception(error)
             self._ready.exception()  # whoever opens gets it; nobody else need have looked
 
 
-def _answered(sending: "asyncio.Future[Answer]") -> Answer:
+def _answered(sending: "asyncio.Future[Answer]", *, session: bool) -> Answer:
+    """`session`: the server may answer that it does not know ours, as an error like any other."""
     error = sending.exception()
     if error is None:
         return sending.result()
-    if isinstance(error, MCPError):
-        raise _failure(error) from None
-    raise error
+    if not isinstance(error, MCPError):
+        raise error
+    failure = _failure(error)
+    refused = isinstance(failure, ServerRefused) and failure.code in SESSION_CODES
+    if session and refused and SESSION_GONE.search(str(failure)):
+        raise ServerFailed(HttpFailure(Trouble.STATUS, str(failure), 404, session=True)) from None
+    raise failure from None
 
 
 def _failure(error: BaseException) -> ServerFailed | ServerRefused:

@@ -25,7 +25,9 @@ class DeclaredToolset:
     """One version. Tools that are disabled are no part of it."""
 
     def __init__(self, definition: Definition) -> None:
-        self._tools: list[dict[str, Any]] = [tool for tool in definition["tools"] if "disabled" not in tool]
+        self._tools: list[dict[str, Any]] = [
+            tool for tool in definition["tools"] if "disabled" not in tool and tool["kind"] != "http"
+        ]
         self._http = bool(definition.get("http"))
         self._typed = {tool.name: tool for tool in typed_tools(self._tools, [])}
         self._index = ToolIndex(self._tools)

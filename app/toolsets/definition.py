@@ -4,6 +4,7 @@ A pinned definition is `{"tools": [tool, …]}` and a tool is
 `{name, original, kind: "host", description, input_schema, output_schema?, approval, idempotent, timeout_ms,
 retry}`, where `approval` is null, true or `{expires_ms}`, and `retry` is null or
 `{attempts, backoff_ms, max_ms}`. Tools of MCP servers have `kind: "mcp"`, `server`, and `results` if pinned.
+With `http: true` among the tools is `http.request`, of `kind: "http"`.
 `disabled`, on a tool of a server that scripts cannot use, says why. Workflows are two tools each, of kind
 `workflow` (see workflow_tools.py).
 The digest is that of the canonical JSON, with the servers' addresses and references to secrets where there are
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from app.durations import duration_ms
 from app.errors import ToolsetInvalid, invalid, join_path
+from app.toolsets.http_tool import check_http, http_spec, pinned_http
 from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
 from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
 from app.toolsets.names import name_problem, script_names, split_name
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 DEFINITION_BYTES_MAX = 4 * 1024 * 1024
-NOT_YET = ("http",)
 TOOL_NOT_YET = ("queue_timeout", "concurrency", "rate")
 Definition = dict[str, Any]
 Shape = Literal["text", "json", "content"]
@@ -54,15 +55,15 @@ def check(body: ToolsetBody) -> list[str]:
 
     Errors: ApiError for what is not available; ToolsetInvalid with every wrong tool and server.
     """
-    for field in NOT_YET:
-        if getattr(body, field) is not None:
-            raise invalid(field, "not_available", "This deployment does not have this yet: leave it out.")
     errors: list[FieldError] = []
     warnings: list[str] = []
     for index, tool in enumerate(body.tools):
         _check_tool(tool, f"tools[{index}]", errors, warnings)
     _check_names(body.tools, errors)
     _check_servers(body, errors)
+    if body.http is not None:
+        check_http(body.http, errors)
+        _check_approval(body.http.approval, "http.approval", errors)
     refuse(errors)
     return warnings
 
@@ -110,15 +111,19 @@ def pin(
         for (server, tool), name in zip(offered, theirs_named, strict=True)
     ]
     tools += workflows
+    if body.http is not None:
+        tools.append(pinned_http(body.http, _approval(body.http.approval)))
     warnings += [f"{tool['name']}: {UNDECIDABLE}" for tool in tools if tool["approval"] is not None]
     typed_tools(tools, warnings)
-    definition: Definition = {"tools": tools}
+    definition: Definition = {"tools": tools} | ({} if body.http is None else {"http": True})
     servers: Definition = {}
-    if body.mcp:
+    if body.mcp or body.http is not None:
         servers = {
             "mcp": {server.name: spec_of(server).to_json() for server in body.mcp},
             "fallback": body.secrets != "namespace",
         }
+    if body.http is not None:
+        servers["http"] = http_spec(body.http).to_json()
     return Pinned(definition, servers, _digest(definition, servers), warnings)
 
 
@@ -131,7 +136,7 @@ def merged(before: Definition, after: Pinned, names: Collection[str]) -> Pinned:
     old = {tool["name"]: tool for tool in before["tools"]}
     tools = [new.get(name) if name in names else tool for name, tool in old.items()]
     tools += [tool for name, tool in new.items() if name not in old and name in names]
-    definition: Definition = {"tools": [tool for tool in tools if tool is not None]}
+    definition: Definition = {**after.definition, "tools": [tool for tool in tools if tool is not None]}
     return Pinned(definition, after.servers, _digest(definition, after.servers), after.warnings)
 
 
@@ -237,10 +242,7 @@ def _check_tool(tool: ToolBody, path: str, errors: list[FieldError], warnings: l
         except SchemaError as error:
             at = join_path(f"{path}.{field}", error.path)
             errors.append(FieldError(at, "invalid_schema", error.message))
-    try:
-        _approval(tool.approval)
-    except ValueError as error:
-        errors.append(FieldError(f"{path}.approval", "invalid_value", str(error)))
+    _check_approval(tool.approval, f"{path}.approval", errors)
 
 
 def _check_names(tools: list[ToolBody], errors: list[FieldError]) -> None:
@@ -260,6 +262,13 @@ def _check_names(tools: list[ToolBody], errors: list[FieldError]) -> None:
     for name in groups.keys() & singles.keys():
         message = f"`{name}` is also a group: tools[{groups[name]}]."
         errors.append(FieldError(f"tools[{singles[name]}].name", "duplicate_name", message))
+
+
+def _check_approval(approval: Any, path: str, errors: list[FieldError]) -> None:
+    try:
+        _approval(approval)
+    except ValueError as error:
+        errors.append(FieldError(path, "invalid_value", str(error)))
 
 
 def _approval(approval: Any) -> Json:
@@ -325,7 +334,7 @@ class PinnedTool:
     retry: dict[str, int] | None
     idempotent: bool = False
     server: str | None = None
-    """Of an MCP tool, which of the toolset's servers has it."""
+    """Of an MCP tool, which of the toolset's servers has it; `http` of the tool of that name."""
     results: Shape | None = None
     workflow: WorkflowPin | None = None
 

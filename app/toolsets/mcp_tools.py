@@ -1,6 +1,6 @@
 """Tools of MCP servers: from what a server lists to pinned tools. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
@@ -42,6 +42,7 @@ def check_server(body: McpBody, path: str, errors: list[FieldError]) -> None:
         seen.add(name.lower())
         if problem is not None:
             wrong(f"headers.{name[:80]}", "invalid_header", problem)
+    _check_auth(body, wrong)
     for name in spec_of(body).secrets:
         if SECRET_NAME.fullmatch(name) is None:
             wrong("auth", "invalid_name", f"{name[:80]!r} cannot be the name of a secret")
@@ -52,12 +53,31 @@ def check_server(body: McpBody, path: str, errors: list[FieldError]) -> None:
     )
 
 
+def _check_auth(body: McpBody, wrong: Callable[[str, str, str], None]) -> None:
+    if body.auth is None:
+        return
+    if (body.auth.secret is None) == (body.auth.oauth is None):
+        wrong(
+            "auth", "invalid_value", "this is `{secret}`, or `{oauth: {token_url, client_id, client_secret}}`"
+        )
+    elif body.auth.oauth is not None and (problem := url_problem(body.auth.oauth.token_url)) is not None:
+        wrong("auth.oauth.token_url", "invalid_url", problem)
+
+
 def spec_of(body: McpBody) -> ServerSpec:
     headers: dict[str, Any] = {
         name: {"secret": value.secret} if isinstance(value, SecretRef) else value
         for name, value in body.headers.items()
     }
-    return ServerSpec(body.url, None if body.auth is None else body.auth.secret, headers)
+    auth: str | dict[str, Any] | None = None if body.auth is None else body.auth.secret
+    if body.auth is not None and (oauth := body.auth.oauth) is not None:
+        auth = {
+            "token_url": oauth.token_url,
+            "client_id": oauth.client_id,
+            "client_secret": oauth.client_secret.secret,
+            "scope": oauth.scope,
+        }
+    return ServerSpec(body.url, auth, headers)
 
 
 def usable_tools(body: McpBody, listed: "Sequence[types.Tool]", warnings: list[str]) -> "list[types.Tool]":

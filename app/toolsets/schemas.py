@@ -43,10 +43,44 @@ class SecretRef(Body):
     secret: str = Field(max_length=128)
 
 
+class OAuthBody(Body):
+    """Client credentials of OAuth 2.0: a token is fetched, and presented as `Authorization: Bearer`."""
+
+    token_url: str
+    client_id: str = Field(min_length=1, max_length=1_000)
+    client_secret: SecretRef
+    scope: Text | None = Field(default=None, max_length=2_000)
+
+
+class AuthBody(Body):
+    """A secret that is the bearer token, or how one is fetched: one of the two."""
+
+    secret: str | None = Field(default=None, max_length=128)
+    oauth: OAuthBody | None = None
+
+
+class HttpBody(Body):
+    allow: list[str] = Field(
+        min_length=1,
+        max_length=200,
+        description="Hosts: `api.example.com`, `*.example.com`, `*`, each perhaps with a port.",
+    )
+    approval: Any = Field(
+        default=None,
+        description="true, or an object with `expires`: each call waits for an approval.",
+        json_schema_extra={"anyOf": [{"const": True}, {"type": "object"}]},
+    )
+    headers: dict[str, dict[str, str | SecretRef]] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="By host pattern, headers that are put in when a request goes there; scripts do not see them.",
+    )
+
+
 class McpBody(Body):
     name: str = Field(description="The group of its tools in scripts.", max_length=64, examples=["github"])
     url: str = Field(description="Of its streamable HTTP endpoint.", examples=["https://mcp.example.com/mcp"])
-    auth: SecretRef | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
+    auth: AuthBody | None = Field(default=None, description="Sent as `Authorization: Bearer`.")
     headers: dict[str, str | SecretRef] = Field(default_factory=dict, max_length=32)
     approval: Any = Field(
         default=None,
@@ -65,7 +99,7 @@ class ToolsetBody(Body):
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", examples=["support"])
     tools: list[ToolBody] = Field(default_factory=list, max_length=1_000)
     mcp: list[McpBody] = Field(default_factory=list, max_length=50)
-    http: Any = None
+    http: HttpBody | None = Field(default=None, description="Lets scripts make HTTP requests.")
     workflows: list[str] | None = Field(
         default=None, max_length=200, description="That its scripts may call, each at its latest version now."
     )
@@ -77,7 +111,7 @@ class ToolsetBody(Body):
 class ToolView(Answer):
     name: str = Field(description="What the tool is called in scripts.")
     original: str = Field(description="What the tool is called by its owner.")
-    kind: str = Field(examples=["host", "mcp"])
+    kind: str = Field(examples=["host", "mcp", "http"])
     approval: Any
     idempotent: bool
     description: str

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import orjson
 from pydantic import ValidationError
 
-from app.dispatcher.endpoints import SecretMissing, ServerSpec
-from app.dispatcher.mcp import Endpoint, ServerFailed, ServerRefused, Servers
+from app.dispatcher.endpoints import Endpoint, SecretMissing, ServerSpec
+from app.dispatcher.http_request import HttpSpec
+from app.dispatcher.mcp import ServerFailed, ServerRefused, Servers
+from app.dispatcher.redaction import Redactor
 from app.errors import ToolsetInvalid
 from app.toolsets.definition import Definition, refuse
 from app.toolsets.mcp_tools import spec_of
@@ -32,6 +34,7 @@ class ToolsetServers:
 
     specs: dict[str, ServerSpec]
     fallback: bool
+    http: HttpSpec | None = None
 
 
 class ToolServers:
@@ -75,12 +78,15 @@ class ToolServers:
         values = await self._secrets.resolve(
             principal.organization, namespace, spec.secrets, fallback=fallback
         )
+        redactor = Redactor(values)
         try:
-            return await self._servers.list_tools(spec.endpoint(values))
+            listed = await self._servers.list_tools(endpoint := spec.endpoint(values))
+            redactor = redactor.also(self.shown(endpoint))
+            return [_redacted(tool, redactor) for tool in listed]
         except SecretMissing as error:
             return str(error)
         except (ServerFailed, ServerRefused) as error:
-            return str(error)
+            return redactor.text(str(error))
         except TimeoutError:
             return "it did not list its tools in time"
         except ValidationError:
@@ -105,8 +111,8 @@ class ToolServers:
 
     async def endpoint(
         self, organization: OrganizationId, toolset: tuple[str, Digest], server: str, namespace: NamespaceId
-    ) -> Endpoint:
-        """Where a call goes, with the secrets of its run's namespace.
+    ) -> tuple[Endpoint, Redactor]:
+        """Where a call goes, with the secrets of its run's namespace, and what takes those out of answers.
 
         Errors: SecretMissing, SealBroken, Unavailable; ToolsetInvalid when the version has no such server.
         """
@@ -115,7 +121,28 @@ class ToolServers:
         if spec is None:
             raise ToolsetInvalid(f"The toolset {toolset[0]!r} has no server {server!r}.")
         values = await self._secrets.resolve(organization, namespace, spec.secrets, fallback=known.fallback)
-        return spec.endpoint(values)
+        endpoint = spec.endpoint(values)
+        return endpoint, Redactor(values)
+
+    async def http(
+        self, organization: OrganizationId, toolset: tuple[str, Digest], namespace: NamespaceId
+    ) -> tuple[HttpSpec, dict[str, str], Redactor]:
+        """What `http` may reach, with the secrets of the run's namespace.
+
+        Errors: SealBroken, Unavailable; ToolsetInvalid when the version has no `http`.
+        """
+        known = await self._load(organization, *toolset)
+        if known.http is None:
+            raise ToolsetInvalid(f"The toolset {toolset[0]!r} has no http.")
+        values = await self._secrets.resolve(
+            organization, namespace, known.http.secrets, fallback=known.fallback
+        )
+        return known.http, values, Redactor(values)
+
+    def shown(self, endpoint: Endpoint) -> dict[str, str]:
+        """Access tokens that were presented to a server, under names that say what they are."""
+        tokens = self._servers.tokens_shown(endpoint)
+        return {f"access token {number}": token for number, token in enumerate(tokens, start=1)}
 
     async def _load(self, organization: OrganizationId, name: str, digest: Digest) -> ToolsetServers:
         key = (organization, name, digest)
@@ -126,11 +153,18 @@ class ToolServers:
                 return ToolsetServers({}, fallback=True)
             stored = orjson.loads(self._box.open(sealed, _place(organization, name, digest)))
             specs = {server: ServerSpec.from_json(spec) for server, spec in stored["mcp"].items()}
-            known = ToolsetServers(specs, stored["fallback"])
+            http = HttpSpec.from_json(stored["http"]) if "http" in stored else None
+            known = ToolsetServers(specs, stored["fallback"], http)
             if len(self._known) >= CACHE_MAX:
                 self._known.clear()
             self._known[key] = known
         return known
+
+
+def _redacted(tool: "types.Tool", redactor: Redactor) -> "types.Tool":
+    """A tool whose texts do not say a secret that its server was shown."""
+    fields = ("name", "title", "description", "input_schema", "output_schema")
+    return tool.model_copy(update={field: redactor.value(getattr(tool, field)) for field in fields})
 
 
 def _place(organization: OrganizationId, name: str, digest: str) -> str:

@@ -6,7 +6,7 @@ and live runs go through the same function, so a command is compared in exactly 
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sandbox.journal.canonical import canonical_text, parse_json, value_of_text
@@ -35,6 +35,7 @@ from sandbox.journal.entries import (
 from sandbox.journal.ids import Seq, TimeMs
 from sandbox.store.interface import CommandDraft, Route
 
+IDEMPOTENT_METHODS = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 TIME_MAX_MS = 8_640_000_000_000_000
 """The last time that a Date can hold; later timers fire then."""
 
@@ -46,6 +47,8 @@ class PinnedTool:
     name: str
     policy: ToolPolicy
     route: Route = Route.HOST
+    by_method: bool = False
+    """Whether a call may be repeated is said by the method that it asks for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,9 @@ class _Reader:
         own_timeout = self._emitted.get("timeout_ms")
         policy = tool.policy
         if own_timeout is not None:
-            policy = ToolPolicy(policy.approval, policy.idempotent, own_timeout, policy.retry)
+            policy = replace(policy, timeout_ms=own_timeout)
+        if tool.by_method:
+            policy = replace(policy, idempotent=_method(self._emitted["args"]) in IDEMPOTENT_METHODS)
         call = self._emitted["call"]
         return self._draft(
             EntryType.SCHEDULE_TOOL_CALL,
@@ -211,6 +216,12 @@ class _Reader:
 
     def cancel_run(self) -> CommandDraft:
         return self._draft(EntryType.CANCEL_RUN, CancelRun(self._emitted["reason"]))
+
+
+def _method(args: str) -> str:
+    """Of the arguments of `http.request`, which the prelude wrote."""
+    value = parse_json(args)
+    return str(value.get("method", "GET")) if isinstance(value, dict) else ""
 
 
 _MAKERS: dict[EntryType, Callable[[_Reader], CommandDraft]] = {

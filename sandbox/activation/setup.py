@@ -7,7 +7,7 @@ from sandbox.activation.drafts import PinnedTool
 from sandbox.journal.entries import ToolPolicy
 from sandbox.store.interface import Route
 
-DISPATCHED = frozenset({"mcp", "workflow"})
+DISPATCHED = frozenset({"mcp", "http", "workflow"})
 """Kinds of tools that Rewind calls itself."""
 
 
@@ -22,6 +22,7 @@ def pinned_tools(tools: Iterable[Mapping[str, Any]]) -> dict[str, PinnedTool]:
                 timeout_ms=tool.get("timeout_ms"),
                 retry=tool.get("retry"),
             ),
+            by_method=tool.get("kind") == "http",
             route=Route.DISPATCHER if tool.get("kind") in DISPATCHED else Route.HOST,
         )
         for tool in tools

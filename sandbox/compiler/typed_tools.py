@@ -68,11 +68,17 @@ class TypedTool:
 def typed_tools(tools: Iterable[Mapping[str, Any]], warnings: list[str]) -> list[TypedTool]:
     """Compile the schemas of all tools that are not disabled, with names that are unique among them.
 
+    `http.request` is not among them: its declarations are always the same.
+
     Errors: none; `warnings` gets tool and path of what could not be typed as its schema says.
     Limits: those of schema_types; what is over them is typed loosely.
     """
     names, budget = TypeNames(), Budget()
-    return [_typed_tool(tool, names, budget, warnings) for tool in tools if not tool.get("disabled")]
+    return [
+        _typed_tool(tool, names, budget, warnings)
+        for tool in tools
+        if not tool.get("disabled") and tool.get("kind") != "http"
+    ]
 
 
 def _typed_tool(tool: Mapping[str, Any], names: TypeNames, budget: Budget, warnings: list[str]) -> TypedTool:
