@@ -11,9 +11,13 @@ from urllib.parse import urlsplit
 from app.pages import PagesSettings
 from app.scheduler.mails import SmtpServer
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, integer
+from sandbox.journal.errors import ApiError
+from tenancy.identity.providers import DEPLOYMENT
+from tenancy.people.oidc import Provider, checked_issuer
 
 DEFAULT_PORT = 8484
 KEY_FILE = "secret.key"
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,9 @@ class Settings:
             make_secret_key=not key_file,
             smtp=smtp,
             pages=PagesSettings(
-                _public_url(environ), mails_shown=smtp is None and flag(environ, "REWIND_DEV_MAILS")
+                _public_url(environ),
+                mails_shown=smtp is None and flag(environ, "REWIND_DEV_MAILS"),
+                provider=provider_of(environ),
             ),
         )
 
@@ -79,12 +85,33 @@ def _public_url(environ: Mapping[str, str]) -> str:
     if not url:
         return f"http://127.0.0.1:{port(environ)}"
     parts = urlsplit(url)
-    loopback = parts.hostname in {"127.0.0.1", "localhost", "::1"}
+    loopback = parts.hostname in LOOPBACK
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path or parts.query:
         raise SettingsError("REWIND_PUBLIC_URL must be an origin such as https://rewind.example.com")
     if parts.scheme == "http" and not loopback:
         raise SettingsError("REWIND_PUBLIC_URL must begin with https://: sign-ins are not sent in the clear")
     return url
+
+
+def provider_of(environ: Mapping[str, str]) -> Provider | None:
+    """The OpenID provider of the whole deployment, if one is set. Errors: SettingsError."""
+    url = environ.get("REWIND_OIDC_URL", "")
+    if not url:
+        return None
+    try:
+        issuer = checked_issuer(url, insecure=LOOPBACK.__contains__)
+    except ApiError as error:
+        raise SettingsError(f"REWIND_OIDC_URL={url}: {error}") from error
+    client_id = environ.get("REWIND_OIDC_CLIENT_ID", "")
+    if not client_id:
+        raise SettingsError("REWIND_OIDC_CLIENT_ID must name this deployment, as its provider knows it")
+    file = environ.get("REWIND_OIDC_CLIENT_SECRET_FILE", "")
+    try:
+        secret = Path(file).read_text(encoding="utf-8").strip() if file else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"REWIND_OIDC_CLIENT_SECRET_FILE: {file} cannot be read") from error
+    name = environ.get("REWIND_OIDC_NAME", "") or str(urlsplit(issuer).hostname)
+    return Provider(DEPLOYMENT, name, issuer, client_id, secret or None)
 
 
 def port(environ: Mapping[str, str] = os.environ) -> int:

@@ -134,7 +134,7 @@ def build_services(
         tenancy=tenancy,
         secrets=secrets_,
         keys=keys,
-        pages=pages_of(pool, keys=keys, settings=people),
+        pages=pages_of(pool, keys=keys, box=box, egress=egress, settings=people),
         toolsets=toolsets,
         scripts=scripts,
         workflows=workflows,

@@ -8,16 +8,23 @@ from starlette.routing import BaseRoute, Mount
 from starlette.staticfiles import StaticFiles
 
 import dashboard
+from app.dispatcher.egress import Egress, LimitedTransport
 from dashboard.account_sessions import AccountSessions
 from dashboard.accounts import Accounts
+from dashboard.entrance import Entrance
 from dashboard.mails import DevMails
 from dashboard.organizations import Organizations
+from dashboard.providers import ProviderPages
 from dashboard.web import Site
+from tenancy.identity.providers import Providers
 from tenancy.keys.service import Keys
 from tenancy.people.members import Members
+from tenancy.people.oidc import OidcClient, Provider
 from tenancy.people.passwords import Passwords
 from tenancy.people.service import People
+from tenancy.secrets import SecretBox
 
+PROVIDER_ANSWER_BYTES_MAX = 1 << 20
 STATIC = Path(dashboard.__file__).parent / "static"
 
 
@@ -27,6 +34,8 @@ class PagesSettings:
 
     public_url: str
     mails_shown: bool = False
+    provider: Provider | None = None
+    """Signs in people of the whole deployment."""
     passwords: Passwords = field(default_factory=Passwords)
 
 
@@ -41,12 +50,18 @@ class Pages:
         self.passwords.close()
 
 
-def pages_of(pool: asyncpg.Pool, *, keys: Keys, settings: PagesSettings) -> Pages:
+def pages_of(
+    pool: asyncpg.Pool, *, keys: Keys, box: SecretBox, egress: Egress, settings: PagesSettings
+) -> Pages:
     passwords = settings.passwords
+    client = OidcClient(lambda: LimitedTransport(egress.transport(), PROVIDER_ANSWER_BYTES_MAX))
+    providers = Providers(pool, client, box, deployment=settings.provider, public_url=settings.public_url)
     members = Members(pool, passwords, public_url=settings.public_url)
     site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
+    entrance = Entrance(site, providers)
     routes: list[BaseRoute] = [
-        *Accounts(site).routes(),
+        *Accounts(site, entrance).routes(),
+        *ProviderPages(site, entrance).routes(),
         *Organizations(site, members, keys).routes(),
         *AccountSessions(site).routes(),
         Mount("/static", StaticFiles(directory=STATIC)),

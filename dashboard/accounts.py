@@ -7,15 +7,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from dashboard.entrance import OFFER, Entrance
 from dashboard.web import Site, client_of, form_of, local_path, to
 from sandbox.journal.errors import ApiError
-
-SESSION_METHOD = "password"
 
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
     site: Site
+    entrance: Entrance
 
     def routes(self) -> list[Route]:
         page = self.site.page
@@ -33,11 +33,17 @@ class Accounts:
         shown: dict[str, Any] = {
             "email": fields.get("email", ""),
             "organization": fields.get("organization", ""),
+            "provider": self.entrance.providers.deployment,
         }
         if not fields:
             return await self.site.render(request, "signup.html", sent=False, problem=None, **shown)
         try:
-            await self.site.people.sign_up(client_of(request), password=fields.get("password", ""), **shown)
+            await self.site.people.sign_up(
+                client_of(request),
+                email=shown["email"],
+                password=fields.get("password", ""),
+                organization=shown["organization"],
+            )
         except ApiError as error:
             return await self.site.render(
                 request, "signup.html", status=error.status, sent=False, problem=str(error), **shown
@@ -60,43 +66,26 @@ class Accounts:
     async def log_in(self, request: Request) -> Response:
         if request.method == "GET":
             next_ = local_path(request.query_params.get("next"))
-            if await self.site.session(request) is not None:
+            if self.site.step(request, OFFER) is None and await self.site.session(request) is not None:
                 return to(next_)
             done = "Your password is changed. Sign in with it." if "reset" in request.query_params else None
-            return await self.site.render(
-                request, "login.html", email="", next=next_, done=done, problem=None
-            )
+            return await self.entrance.form(request, next_=next_, done=done)
         fields = await form_of(request)
         email, next_ = fields.get("email", ""), local_path(fields.get("next"))
-        client = client_of(request)
         try:
-            person = await self.site.people.log_in(client, email=email, password=fields.get("password", ""))
-        except ApiError as error:
-            return await self.site.render(
-                request,
-                "login.html",
-                status=error.status,
-                email=email,
-                next=next_,
-                done=None,
-                problem=str(error),
+            person = await self.site.people.log_in(
+                client_of(request), email=email, password=fields.get("password", "")
             )
-        await self._leave(request)
-        session = await self.site.people.begin_session(client, person.id, method=SESSION_METHOD)
-        return self.site.begin(to(next_), session)
+            return await self.entrance.enter(request, person.id, method="password", next_=next_)
+        except ApiError as error:
+            return await self.entrance.form(request, next_=next_, email=email, error=error)
 
     async def log_out(self, request: Request) -> Response:
         session = await self.site.session(request)
         if session is not None:
             await form_of(request, session)
-        await self._leave(request)
+        await self.site.leave(request)
         return self.site.end(to("/login"))
-
-    async def _leave(self, request: Request) -> None:
-        """End the browser's session, if it has one: nothing of it goes over into the next."""
-        session = await self.site.session(request)
-        if session is not None:
-            await self.site.people.end_session(session, session.id)
 
     async def ask_reset(self, request: Request) -> Response:
         fields = await form_of(request) if request.method == "POST" else {}

@@ -23,6 +23,7 @@ from tenancy.people.service import Client, People, Session
 FORM_BYTES_MAX = 64 * 1024
 FIELDS_MAX = 100
 COOKIE_MAX_AGE_S = 30 * 86_400
+STEP_MAX_AGE_S = 600
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -89,6 +90,40 @@ class Site:
     def end(self, response: Response) -> Response:
         response.delete_cookie(self.cookie, path="/", secure=self.secure, httponly=True, samesite="lax")
         return response
+
+    async def leave(self, request: Request) -> None:
+        """End the browser's session, if it has one: nothing of it goes over into the next."""
+        session = await self.session(request)
+        if session is not None:
+            await self.people.end_session(session, session.id)
+
+    # -- Cookies of what a browser is in the middle of
+
+    def step(self, request: Request, name: str) -> str | None:
+        """The secret of a step, as long as secrets are."""
+        found = request.cookies.get(self._step_cookie(name))
+        return found if found and len(found) <= 200 else None
+
+    def set_step(self, response: Response, name: str, secret: str) -> Response:
+        response.set_cookie(
+            self._step_cookie(name),
+            secret,
+            max_age=STEP_MAX_AGE_S,
+            httponly=True,
+            secure=self.secure,
+            samesite="lax",
+            path="/",
+        )
+        return response
+
+    def end_step(self, response: Response, name: str) -> Response:
+        response.delete_cookie(
+            self._step_cookie(name), path="/", secure=self.secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    def _step_cookie(self, name: str) -> str:
+        return f"__Host-rewind-{name}" if self.secure else f"rewind_{name}"
 
     def page(self, path: str, handle: Page, *, methods: tuple[str, ...] = ("GET",)) -> Route:
         """A route whose refusals are pages too."""

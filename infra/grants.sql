@@ -47,6 +47,7 @@ grant select, insert, update, delete on replays to rewind_api;
 -- People: the control plane's alone.
 grant select, insert, update, delete on people, identities, passkeys, members, invitations, sessions, signups, resets,
   mails, login_failures to rewind_api;
+grant select, insert, update, delete on sign_in_steps, sso_connections, organization_domains, recovery_codes to rewind_api;
 
 grant select, insert on audit_log to rewind_api;
 grant select, insert on seals to rewind_api;

@@ -226,3 +226,21 @@ class LimitedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._stream.aclose()
+
+
+class LimitedTransport(httpx2.AsyncBaseTransport):
+    """Another transport, whose answers are bounded."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, bytes_max: int) -> None:
+        self._inner = inner
+        self._bytes_max = bytes_max
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        if not isinstance(response.stream, httpx2.AsyncByteStream):
+            raise ResponseTooLarge("the answer cannot be read in parts")
+        response.stream = LimitedStream(response.stream, self._bytes_max)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()

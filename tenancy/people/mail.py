@@ -51,3 +51,18 @@ def invitation(link: str, organization: str, inviter: str, role: str) -> Mail:
         f"{inviter} invites you to {organization} at Rewind, as {article} {role}.\n\n"
         f"Join within seven days:\n{link}\n",
     )
+
+
+def provider_linked(provider: str) -> Mail:
+    return Mail(
+        "A new way to sign in to Rewind",
+        f"From now on you can sign in to Rewind with your account at {provider}.\n\n"
+        "If you did not do that, remove it on the page of your account, and choose a new password.\n",
+    )
+
+
+def second_factor(text: str) -> Mail:
+    return Mail(
+        "Your sign-in at Rewind has changed",
+        f"{text}\n\nIf that was not you, choose a new password at once, on the page where you sign in.\n",
+    )

@@ -152,17 +152,20 @@ async def insert_session(
     method: str,
     ip: str,
     user_agent: str,
+    sso: str | None,
     ttl_ms: int,
 ) -> None:
     await connection.execute(
-        "insert into sessions (id, person_id, secret_sha256, method, ip, user_agent, created_at, last_used_at, "
-        "expires_at, proven_at) select $1, $2, $3, $4, $5, $6, at, at, at + $7, at from (select now_ms() as at) now",
+        "insert into sessions (id, person_id, secret_sha256, method, ip, user_agent, connection_id, created_at, "
+        "last_used_at, expires_at, proven_at) "
+        "select $1, $2, $3, $4, $5, $6, $7, at, at, at + $8, at from (select now_ms() as at) now",
         id_,
         person,
         sha256,
         method,
         ip,
         user_agent,
+        sso,
         ttl_ms,
     )
 

@@ -157,8 +157,13 @@ class People:
             raise AssertionError("nobody has proven a password")
         return person
 
-    async def begin_session(self, client: Client, person: str, *, method: str) -> Session:
-        """A session with a secret of its own: what a browser had before is of no use to anybody."""
+    async def begin_session(
+        self, client: Client, person: str, *, method: str, sso: str | None = None
+    ) -> Session:
+        """A session with a secret of its own: what a browser had before is of no use to anybody.
+
+        `sso`: the organization's provider that the person came from.
+        """
         secret, sha256 = new_secret()
         async with acquired(self._pool) as connection, connection.transaction():
             found = await repository.get_person(connection, person)
@@ -173,6 +178,7 @@ class People:
                 method=method,
                 ip=client.ip,
                 user_agent=client.user_agent[:300],
+                sso=sso,
                 ttl_ms=SESSION_TTL_MS,
             )
         return Session(id_, person, found.email, found.name, method, secret)

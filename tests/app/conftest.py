@@ -1,5 +1,6 @@
 """The api, for all tests of the control plane."""
 
 from tests.fixtures.api import api, own_api
+from tests.fixtures.oidc import provider
 
-__all__ = ["api", "own_api"]
+__all__ = ["api", "own_api", "provider"]

@@ -19,6 +19,7 @@ CORE_LINES_MAX = 1_500
 LONGER: dict[str, str] = {}
 """Files and functions (`path` or `path:function`) above the budgets, each with its reason."""
 
+CONTRACTED = ("app", "dashboard", "billing", "tenancy", "sandbox")
 PURE_IMPORTS = {
     "abc", "bisect", "collections", "dataclasses", "decimal", "enum", "functools", "hashlib", "heapq",
     "itertools", "json", "math", "operator", "re", "struct", "types", "typing", "unicodedata",
@@ -78,6 +79,13 @@ def test_journal_core_imports_only_what_is_pure(tree: list[Source]) -> None:
 
 def test_our_rules_hold_in_the_whole_tree() -> None:
     assert [str(finding) for finding in findings()] == []
+
+
+def test_import_contracts_see_every_folder(tree: list[Source]) -> None:
+    """A folder without __init__.py is none of the contracts' business, whatever it imports."""
+    folders = {Path(source.path).parent for source in tree}
+    product = {folder for folder in folders if folder.parts and folder.parts[0] in CONTRACTED}
+    assert {str(folder) for folder in product if not (REPOSITORY / folder / "__init__.py").exists()} == set()
 
 
 def test_import_contracts_hold() -> None:

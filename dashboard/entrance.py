@@ -1,0 +1,56 @@
+"""The door: the sign-in page, and what happens once somebody is proven to be a person, however that was done."""
+
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dashboard.web import Site, client_of, to
+from sandbox.journal.errors import ApiError
+from tenancy.identity.providers import Providers
+
+OFFER = "link"
+"""The cookie of an account at a provider that is linked once its person has signed in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    site: Site
+    providers: Providers
+
+    async def form(
+        self,
+        request: Request,
+        *,
+        next_: str,
+        email: str = "",
+        done: str | None = None,
+        error: ApiError | None = None,
+    ) -> Response:
+        offer = await self.providers.offered(self.site.step(request, OFFER))
+        response = await self.site.render(
+            request,
+            "login.html",
+            status=200 if error is None else error.status,
+            email=email or ("" if offer is None else offer["email"]),
+            next=next_,
+            done=done,
+            problem=None if error is None else str(error),
+            offer=offer,
+            provider=self.providers.deployment,
+        )
+        if error is not None and error.retry_after_s is not None:
+            response.headers["Retry-After"] = str(error.retry_after_s)
+        return response
+
+    async def enter(
+        self, request: Request, person: str, *, method: str, next_: str, sso: str | None = None
+    ) -> Response:
+        """A session for a person that is proven, and on to where it wanted to go."""
+        accepted = await self.providers.accept_offer(self.site.step(request, OFFER), person)
+        if accepted is not None:
+            method, sso, next_ = "oidc", accepted.connection, accepted.next
+        await self.site.leave(request)
+        session = await self.site.people.begin_session(client_of(request), person, method=method, sso=sso)
+        response = self.site.begin(to(next_), session)
+        return response if accepted is None else self.site.end_step(response, OFFER)

@@ -1,0 +1,221 @@
+"""Queries of how people prove who they are: steps of a sign-in, accounts at providers, passkeys, recovery codes."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.journal.ids import OrganizationId
+
+_CONNECTION = (
+    "select c.id, c.organization_id, o.name as organization_name, c.name, c.issuer, c.client_id, c.client_secret, "
+    "c.join_role, c.created_at from sso_connections c join organizations o on o.id = c.organization_id "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    person: str | None
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    id: str
+    organization: OrganizationId
+    organization_name: str
+    name: str
+    issuer: str
+    client_id: str
+    client_secret: bytes | None
+    join_role: str | None
+
+
+# -- Steps
+
+
+async def insert_step(
+    connection: Any, sha256: bytes, kind: str, *, person: str | None, body: dict[str, Any], ttl_ms: int
+) -> None:
+    await connection.execute("delete from sign_in_steps where expires_at < now_ms()")
+    await connection.execute(
+        "insert into sign_in_steps (secret_sha256, kind, person_id, body, expires_at) "
+        "values ($1, $2, $3, $4, now_ms() + $5)",
+        sha256,
+        kind,
+        person,
+        json.dumps(body),
+        ttl_ms,
+    )
+
+
+async def find_step(connection: Any, sha256: bytes, kind: str) -> Step | None:
+    return _step(
+        await connection.fetchrow(
+            "select person_id, body from sign_in_steps where secret_sha256 = $1 and kind = $2 "
+            "and expires_at > now_ms()",
+            sha256,
+            kind,
+        )
+    )
+
+
+async def take_step(connection: Any, sha256: bytes, kind: str) -> Step | None:
+    """It is gone with this: no step is taken twice."""
+    return _step(
+        await connection.fetchrow(
+            "delete from sign_in_steps where secret_sha256 = $1 and kind = $2 and expires_at > now_ms() "
+            "returning person_id, body",
+            sha256,
+            kind,
+        )
+    )
+
+
+def _step(row: Any) -> Step | None:
+    if row is None:
+        return None
+    person = row["person_id"]
+    return Step(None if person is None else str(person), json.loads(row["body"]))
+
+
+# -- Accounts at providers
+
+
+async def find_identity(connection: Any, issuer: str, subject: str) -> str | None:
+    found = await connection.fetchval(
+        "select person_id from identities where issuer = $1 and subject = $2", issuer, subject
+    )
+    return None if found is None else str(found)
+
+
+async def insert_identity(connection: Any, issuer: str, subject: str, person: str) -> bool:
+    """False: the account is somebody's already."""
+    made = await connection.fetchval(
+        "insert into identities (issuer, subject, person_id, created_at) values ($1, $2, $3, now_ms()) "
+        "on conflict (issuer, subject) do nothing returning true",
+        issuer,
+        subject,
+        person,
+    )
+    return bool(made)
+
+
+async def list_identities(connection: Any, person: str) -> list[Any]:
+    found: list[Any] = await connection.fetch(
+        "select issuer, subject, created_at from identities where person_id = $1 order by created_at limit 100",
+        person,
+    )
+    return found
+
+
+async def delete_identity(connection: Any, person: str, issuer: str, subject: str) -> bool:
+    done = await connection.fetchval(
+        "delete from identities where person_id = $1 and issuer = $2 and subject = $3 returning true",
+        person,
+        issuer,
+        subject,
+    )
+    return bool(done)
+
+
+# -- Providers of organizations
+
+
+async def find_connection(connection: Any, id_: str) -> ConnectionRow | None:
+    """By the id in its redirect URI: whoever signs in is nobody yet."""
+    rows = _connections(await connection.fetch(_CONNECTION + "where c.id = $1 and o.deleted_at is null", id_))
+    return rows[0] if rows else None
+
+
+async def connections_for(connection: Any, domain: str) -> list[ConnectionRow]:
+    """Those of organizations that have proven the domain."""
+    return _connections(
+        await connection.fetch(
+            _CONNECTION + "join organization_domains d on d.organization_id = c.organization_id "
+            "where d.domain = $1 and d.proven_at is not null and o.deleted_at is null "
+            "order by o.name, c.name limit 50",
+            domain,
+        )
+    )
+
+
+async def list_connections(connection: Any, organization: OrganizationId) -> list[ConnectionRow]:
+    return _connections(
+        await connection.fetch(
+            _CONNECTION + "where c.organization_id = $1 order by c.created_at", organization
+        )
+    )
+
+
+async def insert_connection(connection: Any, row: ConnectionRow) -> None:
+    await connection.execute(
+        "insert into sso_connections (organization_id, id, name, issuer, client_id, client_secret, join_role, "
+        "created_at) values ($1, $2, $3, $4, $5, $6, $7, now_ms())",
+        row.organization,
+        row.id,
+        row.name,
+        row.issuer,
+        row.client_id,
+        row.client_secret,
+        row.join_role,
+    )
+
+
+async def delete_connection(connection: Any, organization: OrganizationId, id_: str) -> bool:
+    """Sessions that it began end with it."""
+    done = await connection.fetchval(
+        "delete from sso_connections where organization_id = $1 and id = $2 returning true",
+        organization,
+        id_,
+    )
+    if done:
+        await connection.execute("delete from sessions where connection_id = $1", id_)
+    return bool(done)
+
+
+def _connections(rows: Any) -> list[ConnectionRow]:
+    return [
+        ConnectionRow(
+            str(row["id"]),
+            OrganizationId(str(row["organization_id"])),
+            row["organization_name"],
+            row["name"],
+            row["issuer"],
+            row["client_id"],
+            row["client_secret"],
+            row["join_role"],
+        )
+        for row in rows
+    ]
+
+
+async def has_proven(connection: Any, organization: OrganizationId, domain: str) -> bool:
+    found = await connection.fetchval(
+        "select true from organization_domains where organization_id = $1 and domain = $2 "
+        "and proven_at is not null",
+        organization,
+        domain,
+    )
+    return bool(found)
+
+
+async def open_invitation(connection: Any, organization: OrganizationId, email: str) -> Any | None:
+    return await connection.fetchrow(
+        "select id, role from invitations where organization_id = $1 and email = $2 and settled_at is null "
+        "and expires_at > now_ms()",
+        organization,
+        email,
+    )
+
+
+async def requiring_sso(connection: Any, person: str, domain: str) -> list[Any]:
+    """(name, role) of each organization of the person whose members with this domain sign in by SSO."""
+    found: list[Any] = await connection.fetch(
+        "select o.name, m.role from members m join organizations o on o.id = m.organization_id "
+        "join organization_domains d on d.organization_id = m.organization_id "
+        "where m.person_id = $1 and d.domain = $2 and d.sso_required_at is not null and o.deleted_at is null "
+        "order by o.name limit 100",
+        person,
+        domain,
+    )
+    return found
