@@ -1237,13 +1237,34 @@ CREATE TABLE public.namespaces (
     suspended_at bigint
 );
 
+CREATE TABLE public.organization_domains (
+    organization_id uuid NOT NULL,
+    domain text NOT NULL COLLATE pg_catalog."C",
+    token text NOT NULL,
+    created_at bigint NOT NULL,
+    proven_at bigint,
+    sso_required_at bigint,
+    CONSTRAINT organization_domains_check CHECK (((sso_required_at IS NULL) OR (proven_at IS NOT NULL)))
+);
+
+COMMENT ON COLUMN public.organization_domains.token IS 'What a TXT record of the domain has to hold.';
+
+COMMENT ON COLUMN public.organization_domains.sso_required_at IS 'Since when members with such an address sign in by SSO only.';
+
 CREATE TABLE public.organizations (
     id uuid NOT NULL,
     name text NOT NULL,
     created_at bigint NOT NULL,
     suspended_at bigint,
+    deleted_at bigint,
+    purged_at bigint,
+    CONSTRAINT organizations_check CHECK (((purged_at IS NULL) OR (deleted_at IS NOT NULL))),
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
 );
+
+COMMENT ON COLUMN public.organizations.deleted_at IS 'Closed since then; an owner may restore it until it is purged.';
+
+COMMENT ON COLUMN public.organizations.purged_at IS 'The data keys of its namespaces are destroyed, its people and keys are gone.';
 
 CREATE TABLE public.passkeys (
     credential_id bytea NOT NULL,
@@ -1327,6 +1348,14 @@ CREATE TABLE public.quarantines (
     report bytea NOT NULL,
     released_at bigint
 );
+
+CREATE TABLE public.recovery_codes (
+    person_id uuid NOT NULL,
+    code_sha256 bytea NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.recovery_codes IS '80 random bits each, in place of a code of the app; using one deletes it.';
 
 CREATE TABLE public.replays (
     namespace_id uuid NOT NULL,
@@ -1477,12 +1506,25 @@ CREATE TABLE public.sessions (
     created_at bigint NOT NULL,
     last_used_at bigint NOT NULL,
     expires_at bigint NOT NULL,
-    proven_at bigint NOT NULL
+    proven_at bigint NOT NULL,
+    connection_id uuid
 );
 
-COMMENT ON COLUMN public.sessions.method IS 'password, password+totp, passkey, or oidc:ISSUER.';
+COMMENT ON COLUMN public.sessions.method IS 'password, password+code, passkey, or oidc.';
 
 COMMENT ON COLUMN public.sessions.proven_at IS 'When the person last proved who it is: what is dangerous asks for it anew.';
+
+COMMENT ON COLUMN public.sessions.connection_id IS 'The organization''s provider that it was begun by.';
+
+CREATE TABLE public.sign_in_steps (
+    secret_sha256 bytea NOT NULL,
+    kind text NOT NULL COLLATE pg_catalog."C",
+    person_id uuid,
+    body jsonb DEFAULT '{}'::jsonb NOT NULL,
+    expires_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.sign_in_steps IS 'What a browser is in the middle of: at a provider, before its code, at a passkey. The secret is the browser''s, one for each tab; taking a step deletes it.';
 
 CREATE TABLE public.signal_ids (
     namespace_id uuid NOT NULL,
@@ -1503,6 +1545,26 @@ CREATE TABLE public.signups (
 );
 
 COMMENT ON TABLE public.signups IS 'Asked for, not yet proven: the mailed secret and the password together make the person. So nobody makes an account of an address that is not theirs, and a link alone lets nobody in.';
+
+CREATE TABLE public.sso_connections (
+    organization_id uuid NOT NULL,
+    id uuid NOT NULL,
+    name text NOT NULL,
+    issuer text NOT NULL COLLATE pg_catalog."C",
+    client_id text NOT NULL,
+    client_secret bytea,
+    join_role text COLLATE pg_catalog."C",
+    created_at bigint NOT NULL,
+    CONSTRAINT sso_connections_join_role_check CHECK ((join_role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text])))
+);
+
+COMMENT ON TABLE public.sso_connections IS 'OpenID providers of organizations. Each speaks for the addresses of domains that its organization has proven, and for no others.';
+
+COMMENT ON COLUMN public.sso_connections.id IS 'Part of its redirect URI: no two providers share one.';
+
+COMMENT ON COLUMN public.sso_connections.client_secret IS 'Sealed; null: a public client.';
+
+COMMENT ON COLUMN public.sso_connections.join_role IS 'What people become who sign in and are no members yet; null: they are not let in.';
 
 CREATE TABLE public.tokens (
     id uuid NOT NULL,
@@ -1703,6 +1765,9 @@ ALTER TABLE ONLY public.namespaces
 ALTER TABLE ONLY public.namespaces
     ADD CONSTRAINT namespaces_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.organization_domains
+    ADD CONSTRAINT organization_domains_pkey PRIMARY KEY (organization_id, domain);
+
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
 
@@ -1720,6 +1785,9 @@ ALTER TABLE ONLY public.people
 
 ALTER TABLE ONLY public.quarantines
     ADD CONSTRAINT quarantines_pkey PRIMARY KEY (namespace_id, run_id, at);
+
+ALTER TABLE ONLY public.recovery_codes
+    ADD CONSTRAINT recovery_codes_pkey PRIMARY KEY (person_id, code_sha256);
 
 ALTER TABLE ONLY public.replays
     ADD CONSTRAINT replays_pkey PRIMARY KEY (namespace_id, run_id, id);
@@ -1757,11 +1825,20 @@ ALTER TABLE ONLY public.sessions
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_secret_sha256_key UNIQUE (secret_sha256);
 
+ALTER TABLE ONLY public.sign_in_steps
+    ADD CONSTRAINT sign_in_steps_pkey PRIMARY KEY (secret_sha256);
+
 ALTER TABLE ONLY public.signal_ids
     ADD CONSTRAINT signal_ids_pkey PRIMARY KEY (namespace_id, run_id, signal_id);
 
 ALTER TABLE ONLY public.signups
     ADD CONSTRAINT signups_pkey PRIMARY KEY (secret_sha256);
+
+ALTER TABLE ONLY public.sso_connections
+    ADD CONSTRAINT sso_connections_id_key UNIQUE (id);
+
+ALTER TABLE ONLY public.sso_connections
+    ADD CONSTRAINT sso_connections_pkey PRIMARY KEY (organization_id, id);
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_pkey PRIMARY KEY (id);
@@ -1827,6 +1904,10 @@ CREATE INDEX mails_due ON public.mails USING btree (next_at) WHERE (next_at IS N
 
 CREATE INDEX members_person ON public.members USING btree (person_id);
 
+CREATE INDEX organization_domains_name ON public.organization_domains USING btree (domain) WHERE (proven_at IS NOT NULL);
+
+CREATE INDEX organizations_deleted ON public.organizations USING btree (deleted_at) WHERE ((deleted_at IS NOT NULL) AND (purged_at IS NULL));
+
 CREATE INDEX passkeys_person ON public.passkeys USING btree (person_id);
 
 CREATE INDEX pending_children_stopping ON public.pending USING btree (namespace_id, run_id, n) WHERE ((kind = 0) AND stopping AND (claim_id IS NOT NULL) AND (lease_until IS NULL));
@@ -1863,6 +1944,10 @@ CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 
 CREATE INDEX sessions_person ON public.sessions USING btree (person_id);
 
+CREATE INDEX sign_in_steps_expiry ON public.sign_in_steps USING btree (expires_at);
+
+CREATE INDEX sign_in_steps_person ON public.sign_in_steps USING btree (person_id);
+
 CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
 
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
@@ -1885,14 +1970,26 @@ ALTER TABLE ONLY public.members
 ALTER TABLE ONLY public.namespaces
     ADD CONSTRAINT namespaces_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
+ALTER TABLE ONLY public.organization_domains
+    ADD CONSTRAINT organization_domains_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
+
 ALTER TABLE ONLY public.passkeys
     ADD CONSTRAINT passkeys_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.recovery_codes
+    ADD CONSTRAINT recovery_codes_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.resets
     ADD CONSTRAINT resets_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.sign_in_steps
+    ADD CONSTRAINT sign_in_steps_person_id_fkey FOREIGN KEY (person_id) REFERENCES public.people(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.sso_connections
+    ADD CONSTRAINT sso_connections_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES public.namespaces(id);
@@ -2146,6 +2243,8 @@ GRANT SELECT,INSERT ON TABLE public.namespace_keys TO rewind_worker;
 GRANT SELECT ON TABLE public.namespaces TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.organization_domains TO rewind_api;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.organizations TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.passkeys TO rewind_api;
@@ -2159,6 +2258,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.people TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.recovery_codes TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
 
@@ -2188,11 +2289,15 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sessions TO rewind_api;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sign_in_steps TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.signal_ids TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.signups TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sso_connections TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
 

@@ -49,9 +49,7 @@ class Liar:
                 self.reads += 1
                 return httpx2.Response(self.status, json=self.metadata)
             case "/keys":
-                return httpx2.Response(
-                    200, json={"keys": [key.as_dict() for key in self.published]}
-                )
+                return httpx2.Response(200, json={"keys": [key.as_dict() for key in self.published]})
             case "/me":
                 return httpx2.Response(200, json=self.me)
         form = parse_qs(request.content.decode())
@@ -141,7 +139,7 @@ async def test_a_token_of_another_key(liar: Liar) -> None:
 
 async def test_a_token_sealed_with_the_clients_secret(liar: Liar) -> None:
     """Whoever knows the secret signs nobody in: only the provider's own key does."""
-    liar.key, liar.alg = OctKey.import_key("a secret" * 8), "HS256"
+    liar.key, liar.alg = OctKey.import_key("a secret" * 8, {"kid": "oct"}), "HS256"
     liar.published = [KEY, liar.key]
     with pytest.raises(SignInFailed):
         await liar.sign_in()
