@@ -9,6 +9,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from app.pages import PagesSettings
+from app.rates import PER_MINUTE
 from app.scheduler.mails import SmtpServer
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, integer
 from sandbox.journal.errors import ApiError
@@ -37,6 +38,8 @@ class Settings:
     smtp: SmtpServer | None
     """None: mails are not sent."""
     pages: PagesSettings
+    rate_limit: int
+    """Requests of one key in a minute; 0: no limit."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
@@ -67,6 +70,7 @@ class Settings:
                 mails_shown=smtp is None and flag(environ, "REWIND_DEV_MAILS"),
                 provider=provider_of(environ),
             ),
+            rate_limit=integer(environ, "REWIND_RATE_LIMIT", default=PER_MINUTE, low=0, high=10_000_000),
         )
 
     def listener(self) -> socket.socket:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 
 from tenancy.keys.service import Keys
 from tenancy.principals import Principal
+from tenancy.quotas.service import Quotas
 from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from app.health import Health
     from app.pages import Pages
     from app.quarantine.service import Quarantine
+    from app.rates import Rates
     from app.reenactments.service import Reenactments
     from app.runs.forks import Forks
     from app.runs.live import LiveJournals
@@ -38,6 +40,8 @@ class Services:
     tenancy: Tenancy
     secrets: Secrets
     keys: Keys
+    quotas: Quotas
+    rates: "Rates"
     pages: "Pages"
     toolsets: "Toolsets"
     scripts: "Scripts"

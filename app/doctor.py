@@ -16,6 +16,7 @@ import asyncpg
 
 from app.config import DEFAULT_PORT
 from app.dev import DevFolder, with_our_code
+from app.rates import PER_MINUTE
 from infra.migrate import DatabaseUnreachable, MigrationFailed, status
 from sandbox.config import (
     DATA_KEY_FILE,
@@ -60,6 +61,7 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_OIDC_CLIENT_ID": lambda: "none",
     "REWIND_OIDC_CLIENT_SECRET_FILE": lambda: "none: a public client",
     "REWIND_OIDC_NAME": lambda: "the host of REWIND_OIDC_URL",
+    "REWIND_RATE_LIMIT": lambda: f"{PER_MINUTE:,} requests of a key in a minute",
     "REWIND_DEV_MAILS": lambda: "0; 1 in `rewind dev`",
     "REWIND_URL": lambda: "the server of this folder",
     "REWIND_API_KEY": lambda: "that of the server of this folder",

@@ -95,11 +95,6 @@ class UnknownWorkflow(ApiError):
     status = 422
 
 
-class QuotaExceeded(ApiError):
-    code = "quota_exceeded"
-    status = 429
-
-
 class HistoryFull(ApiError):
     code = "history_full"
     status = 429

@@ -30,6 +30,8 @@ from app.openapi import openapi_of
 from app.pages import PagesSettings, pages_of
 from app.quarantine.endpoints import router as quarantine_router
 from app.quarantine.service import Quarantine
+from app.quotas.endpoints import router as quotas_router
+from app.rates import Rates
 from app.reenactments.endpoints import router as reenactments_router
 from app.reenactments.repository import ReplayRepository
 from app.reenactments.service import Reenactments
@@ -74,6 +76,7 @@ from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.store.wakeups import Wakeups
 from tenancy.keys.service import Keys
+from tenancy.quotas.service import Quotas
 from tenancy.repository import SecretRepository, TenancyRepository
 from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Authenticator, Tenancy
@@ -102,6 +105,7 @@ def build_services(
     servers: Servers,
     egress: Egress,
     people: PagesSettings,
+    rates: Rates,
     epoch: Epoch,
     stop: asyncio.Event,
 ) -> Services:
@@ -110,45 +114,44 @@ def build_services(
     repository = TenancyRepository(pool, engine)
     authenticator = Authenticator(repository)
     tenancy = Tenancy(repository, authenticator)
-    keys = Keys(pool, authenticator)
+    keys, quotas = Keys(pool, authenticator), Quotas(pool)
     secrets_ = Secrets(SecretRepository(pool), box)
     toolsets = _toolsets(pool, servers, secrets_, tenancy, box)
     values = Values(RecordedBlobs(pool, blobs, store.keys))
     journals = RunRepository(pool, store.keys)
     sandbox = SandboxClient(requests)
-    scripts = Scripts(store, ScriptRepository(pool), sandbox, epoch)
+    scripts = Scripts(store, ScriptRepository(pool), sandbox, quotas, epoch)
     workflows = Workflows(WorkflowRepository(pool), scripts, toolsets, sandbox, epoch)
-    runs = Runs(
-        store=store,
-        repository=journals,
-        scripts=scripts,
-        toolsets=toolsets,
-        workflows=workflows,
-        values=values,
-        wakeups=wakeups,
-        epoch=epoch,
-        stop=stop,
+    forks = Forks(
+        store=store, repository=journals, scripts=scripts, sandbox=sandbox, quotas=quotas, values=values
     )
+    runs = Runs(
+        store=store, repository=journals, scripts=scripts, toolsets=toolsets, workflows=workflows,
+        quotas=quotas, values=values, wakeups=wakeups, epoch=epoch, stop=stop,
+    )  # fmt: skip
+    hooks = hooks_of(pool, runs=runs, tenancy=tenancy, egress=egress, box=box, sealing=KeySealing(store.keys))
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
         secrets=secrets_,
         keys=keys,
         pages=pages_of(pool, keys=keys, box=box, egress=egress, settings=people),
+        quotas=quotas,
+        rates=rates,
         toolsets=toolsets,
         scripts=scripts,
         workflows=workflows,
         runs=runs,
         reenactments=_reenactments(store, sandbox, scripts, toolsets, epoch),
         quarantine=Quarantine(store),
-        forks=Forks(store=store, repository=journals, scripts=scripts, sandbox=sandbox, values=values),
+        forks=forks,
         sealer=Sealer(store),
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
         call_maker=_call_maker(store, servers, HttpTool(egress), values, scripts, toolsets, workflows, epoch),
         children=ChildEnds(store),
-        hooks=hooks_of(pool, runs=runs, egress=egress, box=box, sealing=KeySealing(store.keys)),
+        hooks=hooks,
         health=Health(pool, epoch),
     )
 
@@ -225,6 +228,7 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
     # Routes are tried in order: those of every step come first.
     app.router.routes[:0] = task_routes
     for router in (
+        quotas_router,
         keys_router,
         runs_router,
         batch_router,

@@ -86,6 +86,7 @@ class StrictRoute(APIRoute):
             elif wanted.scope is not None:
                 principal.require(wanted.scope)
             request.state.principal = principal
+            rates = services.rates.take(principal)
             if field is not None:
                 raw = await read_body(request, wanted.body_bytes_max)
                 request._body = raw
@@ -97,7 +98,9 @@ class StrictRoute(APIRoute):
                     raise InvalidJson("This call needs a JSON body; it is empty.")
                 else:
                     request._body = b""
-            return await validate_and_call(request)
+            response = await validate_and_call(request)
+            response.headers.update(rates)
+            return response
 
         return handle
 

@@ -15,6 +15,7 @@ from app.dispatcher.egress import Egress
 from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
 from app.main import build_services, create_app
+from app.rates import Rates
 from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
 from app.scheduler.mails import run_mailer
@@ -69,6 +70,7 @@ async def run(settings: Settings) -> None:
         servers=servers,
         egress=egress,
         people=settings.pages,
+        rates=Rates(settings.rate_limit),
         epoch=CURRENT,
         stop=stop,
     )

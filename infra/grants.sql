@@ -44,6 +44,10 @@ grant select, insert on child_outbox to rewind_worker;
 grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
 
 grant select, insert, update, delete on replays to rewind_api;
+-- Usage: written by triggers on behalf of whoever ends a run or stores a value.
+grant select, insert, update, delete on usage_counters, usage_days, usage_deltas, quotas, quota_notices to rewind_api;
+grant insert on usage_deltas to rewind_worker, rewind_retention;
+
 -- People: the control plane's alone.
 grant select, insert, update, delete on people, identities, passkeys, members, invitations, sessions, signups, resets,
   mails, login_failures to rewind_api;

@@ -169,6 +169,13 @@ class TenancyRepository:
                 orjson.dumps(labels).decode(),
             )
 
+    async def name_of(self, namespace: NamespaceId) -> str | None:
+        async with acquired(self.pool) as connection:
+            name: str | None = await connection.fetchval(
+                "select name from namespaces where id = $1", namespace
+            )
+        return name
+
     async def organization_of(self, namespace: NamespaceId) -> OrganizationId | None:
         async with acquired(self.pool) as connection:
             found = await connection.fetchval(

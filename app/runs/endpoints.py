@@ -14,7 +14,6 @@ from app.errors import (
     HistoryFull,
     HistoryUnavailable,
     InputRefused,
-    QuotaExceeded,
     RunActive,
     RunEnded,
     ScriptRefused,
@@ -48,6 +47,7 @@ from app.runs.views import OUTPUT_BYTES_MAX, entry_json
 from app.schemas import LABEL_CHARS_MAX, LABEL_KEY
 from app.scripts.service import DIGEST
 from app.toolsets.service import REFERENCE
+from sandbox.journal.errors import QuotaExceeded
 from sandbox.journal.ids import RunId, Seq, TimeMs
 from sandbox.store.interface import RunRecord, RunStatus, StoredEntry
 from tenancy.ids import parse_id

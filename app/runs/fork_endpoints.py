@@ -8,7 +8,6 @@ from app.errors import (
     EpochUnavailable,
     HistoryUnavailable,
     InputRefused,
-    QuotaExceeded,
     RunActive,
     RunQuarantined,
     ScriptRefused,
@@ -19,6 +18,7 @@ from app.responses import json_response, spliced
 from app.routing import needs, strict_router
 from app.runs.fork_schemas import DryForkView, ForkBody, ForkView
 from app.runs.service import checked_run
+from sandbox.journal.errors import QuotaExceeded
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])

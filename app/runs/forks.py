@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from app.errors import EpochUnavailable, HistoryUnavailable, QuotaExceeded, RunActive, RunQuarantined, invalid
+from app.errors import EpochUnavailable, HistoryUnavailable, RunActive, RunQuarantined, invalid
 from app.runs.fork_schemas import ForkBody
 from app.runs.repository import RunRepository
-from app.runs.service import TTL_MS_MAX, Started
+from app.runs.service import Started
 from app.scripts.service import Candidate, Scripts, require_input
 from app.toolsets.service import ToolsetRef
 from app.values import Values
@@ -23,6 +23,7 @@ from sandbox.store.postgres.edge import PostgresEdge
 from tenancy.errors import IdempotencyConflict
 from tenancy.ids import new_id
 from tenancy.principals import NamespaceRef, Principal
+from tenancy.quotas.service import Quotas
 
 ROUTE = "POST /v1/runs/{run}/fork"
 PLAN_TIMEOUT_MS = 30_000
@@ -45,12 +46,14 @@ class Forks:
         repository: RunRepository,
         scripts: Scripts,
         sandbox: SandboxClient,
+        quotas: Quotas,
         values: Values,
     ) -> None:
         self._store = store
         self._repository = repository
         self._scripts = scripts
         self._sandbox = sandbox
+        self._quotas = quotas
         self._values = values
 
     async def known(
@@ -106,7 +109,8 @@ class Forks:
     async def _parts(
         self, principal: Principal, namespace: NamespaceRef, parent: RunRecord, body: ForkBody
     ) -> Parts:
-        ttl_ms = _check(principal, parent, body)
+        _check(principal, parent, body)
+        ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
         first = next(iter(await self._store.read_entries(parent.namespace, parent.run, limit=1)), None)
         before = None if first is None else decode_body(first.type, first.body)[0]
         if first is None or not isinstance(before, RunStarted) or before.input.redacted:
@@ -185,8 +189,8 @@ def _origin(first: RunRecord, started: RunStarted) -> Origin:
     return Origin(first.run, started.labels, started.deadline, None if parent is None else parent.run)
 
 
-def _check(principal: Principal, parent: RunRecord, body: ForkBody) -> int:
-    """What can be said without the journal; returns the ttl."""
+def _check(principal: Principal, parent: RunRecord, body: ForkBody) -> None:
+    """What can be said without the journal."""
     principal.require_start(toolset=parent.toolset, workflow=None if body.script else parent.workflow)
     if parent.status is RunStatus.QUARANTINED:
         raise RunQuarantined("The run is quarantined: release or abandon it first.")
@@ -196,13 +200,6 @@ def _check(principal: Principal, parent: RunRecord, body: ForkBody) -> int:
         raise invalid("at", "invalid_value", f"The journal's last entry has the seq {parent.next_seq - 1}.")
     if parent.epoch not in served_epochs():
         raise EpochUnavailable(f"This deployment does not serve epoch {parent.epoch} any more.")
-    ttl_ms = TTL_MS_MAX if body.ttl is None else body.ttl
-    if ttl_ms > TTL_MS_MAX:
-        raise QuotaExceeded(
-            "The ttl is longer than 30 days.",
-            extra={"quota": "ttl_max", "limit": TTL_MS_MAX, "used": ttl_ms, "resets_at": None},
-        )
-    return ttl_ms
 
 
 def _replayed(run: RunId, *, same: bool) -> Started:

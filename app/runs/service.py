@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from app.errors import QuotaExceeded, RunActive, RunEnded, invalid
+from app.errors import RunActive, RunEnded, invalid
 from app.runs.repository import RunRepository
 from app.runs.schemas import StartRunBody, Until
 from app.runs.views import RunTexts, blocked, floor_boundary, output_of, run_view
@@ -38,13 +38,13 @@ from sandbox.store.wakeups import Wakeups
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id, parse_id
 from tenancy.principals import NamespaceRef, Principal
+from tenancy.quotas.service import Quotas
 from tenancy.repository import NO_NAMESPACE
 
 ROUTE = "POST /v1/runs"
 BATCH_ROUTE = "POST /v1/runs/batch"
 FRESH_S = 0.02
 """How old the time of a start may be when its run is recorded."""
-TTL_MS_MAX = 30 * 86_400_000
 ENTRIES_AT_ONCE = 200
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TEXTS_AT_ONCE = 8
@@ -66,6 +66,7 @@ class Runs:
         scripts: Scripts,
         toolsets: Toolsets,
         workflows: Workflows,
+        quotas: Quotas,
         values: Values,
         wakeups: Wakeups,
         epoch: Epoch,
@@ -77,6 +78,7 @@ class Runs:
         self._scripts = scripts
         self._toolsets = toolsets
         self._workflows = workflows
+        self._quotas = quotas
         self._wakeups = wakeups
         self._epoch = epoch
         self._stop = stop
@@ -100,7 +102,8 @@ class Runs:
         if known["object_id"] is not None:
             same = known["request_sha256"] == request_sha256
             return self._replay(RunId(known["object_id"]), same=same)
-        ttl_ms = _checked(body)
+        checked_body(body)
+        ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
         request = await self._request(principal, namespace, body, ttl_ms, TimeMs(known["now"]))
         verdict = await self.store.start_run(
             replace(request, route=route, idempotency_key=key, request_sha256=request_sha256)
@@ -165,7 +168,7 @@ class Runs:
         if body.workflow is not None:
             program = program_of(await self._workflows.latest(organization, body.workflow))
             return await self._scripts.ensure(organization, namespace, program), program.toolset
-        assert body.script is not None  # _checked
+        assert body.script is not None  # checked_body
         toolset = None
         if body.toolset is not None:
             toolset = await self._toolsets.resolve(organization, body.toolset)
@@ -370,18 +373,11 @@ def require_start(principal: Principal, body: StartRunBody) -> None:
     principal.require_start(toolset=name, workflow=body.workflow)
 
 
-def _checked(body: StartRunBody) -> int:
-    """What no database is needed for; returns the ttl."""
+def checked_body(body: StartRunBody) -> None:
+    """What no database is needed for."""
     if body.traceparent is not None:
         raise invalid("traceparent", "not_available", "This deployment does not have this yet: leave it out.")
     if (body.script is None) == (body.workflow is None):
         raise invalid("script", "missing", "Give either `script` or `workflow`.")
     if body.workflow is not None and body.toolset is not None:
         raise invalid("toolset", "not_allowed", "A workflow has its own toolset: leave this out.")
-    ttl_ms = TTL_MS_MAX if body.ttl is None else body.ttl
-    if ttl_ms > TTL_MS_MAX:
-        raise QuotaExceeded(
-            "The ttl is longer than 30 days.",
-            extra={"quota": "ttl_max", "limit": TTL_MS_MAX, "used": ttl_ms, "resets_at": None},
-        )
-    return ttl_ms

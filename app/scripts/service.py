@@ -12,9 +12,10 @@ from app.scripts.input import input_errors
 from app.scripts.repository import Check, ScriptRepository
 from app.toolsets.service import ToolsetRef
 from sandbox.compiler.client import Checked, SandboxClient
-from sandbox.journal.errors import FieldError
+from sandbox.journal.errors import FieldError, QuotaExceeded
 from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId, TimeMs
 from tenancy.errors import NotFound
+from tenancy.quotas.service import Quotas
 
 SCRIPT_BYTES_MAX = 256 * 1024
 KNOWN_MAX = 5_000
@@ -79,9 +80,15 @@ class CheckedSource:
 
 class Scripts:
     def __init__(
-        self, store: ScriptStore, repository: ScriptRepository, sandbox: SandboxClient, epoch: Epoch
+        self,
+        store: ScriptStore,
+        repository: ScriptRepository,
+        sandbox: SandboxClient,
+        quotas: Quotas,
+        epoch: Epoch,
     ) -> None:
         self._store = store
+        self._quotas = quotas
         self._repository = repository
         self._sandbox = sandbox
         self._epoch = epoch
@@ -102,7 +109,7 @@ class Scripts:
         Errors: TooLarge, NotFound for an unknown digest, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
-        digest = Digest(script) if source is None else digest_of(script)
+        digest = await self._digest(organization, namespace, script, source)
         key = (namespace, digest, "" if toolset is None else toolset.digest)
         report = self._known.get(key)
         if report is not None and source is None and not report.ok:
@@ -114,6 +121,18 @@ class Scripts:
         if keep:
             self._remember(key, report)
         return report
+
+    async def _digest(
+        self, organization: OrganizationId, namespace: NamespaceId, script: str, source: str | None
+    ) -> Digest:
+        """Errors: TooLarge for what the engine, QuotaExceeded for what the namespace does not take."""
+        if source is None:
+            return Digest(script)
+        digest = digest_of(source)
+        await self._quotas.require(
+            organization, namespace, "script_bytes_max", len(source.encode()), most=SCRIPT_BYTES_MAX
+        )
+        return digest
 
     async def source(self, namespace: NamespaceId, script: str) -> str:
         """The text of a script given as source or as a digest; nothing is stored. Errors: TooLarge, NotFound."""
@@ -201,7 +220,7 @@ class Scripts:
         Errors: TooLarge, NotFound, ScriptRefused, Unavailable.
         """
         source = None if DIGEST.fullmatch(script) else script
-        digest = Digest(script) if source is None else digest_of(script)
+        digest = await self._digest(organization, namespace, script, source)
         compiled = await self._store.get_compiled(namespace, digest, epoch)
         within = "" if toolset is None else toolset.digest
         known = await self._repository.find_check(namespace, digest, within, epoch, CHECKER)
@@ -236,20 +255,20 @@ class Scripts:
         epoch: Epoch,
     ) -> None:
         assert checked.compiled is not None
-        await self._repository.keep(
-            namespace,
-            (digest, source),
-            checked.compiled,
-            (None, "") if toolset is None else (toolset.text, toolset.digest),
-            epoch,
-            CHECKER,
-            Check(
-                checked.input_type,
-                checked.output_type,
-                checked.input_schema,
-                [shown(found) for found in checked.diagnostics],
-            ),
-        )
+        warnings = [shown(found) for found in checked.diagnostics]
+        try:
+            await self._repository.keep(
+                namespace,
+                (digest, source),
+                checked.compiled,
+                (None, "") if toolset is None else (toolset.text, toolset.digest),
+                epoch,
+                CHECKER,
+                Check(checked.input_type, checked.output_type, checked.input_schema, warnings),
+            )
+        except QuotaExceeded as error:
+            await self._quotas.tell(namespace, error.extra)
+            raise
 
     async def warnings(self, namespace: NamespaceId, digest: Digest, toolset: str | None) -> Diagnostics:
         """What the checker warned of; empty for a run whose check is not kept."""

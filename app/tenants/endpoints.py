@@ -11,13 +11,13 @@ from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
-from app.runs.service import TTL_MS_MAX
 from app.scripts.service import SCRIPT_BYTES_MAX
 from app.tenants.schemas import MeView, NamespaceBody, NamespaceView, TokenBody, TokenPage, TokenView
 from sandbox.journal.entries import Limits
 from sandbox.journal.ids import RunId
 from tenancy.models import Namespace, Token
 from tenancy.principals import Narrow, Scope
+from tenancy.quotas.service import TTL_MS_MAX
 from tenancy.service import NewToken
 
 router = strict_router(prefix="/v1", tags=["tenancy"])

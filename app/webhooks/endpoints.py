@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.deps import Caller, Edge
-from app.errors import QuotaExceeded, invalid
+from app.errors import invalid
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, decode_cursor, encode_cursor
 from app.responses import iso, json_response, spliced
@@ -28,6 +28,7 @@ from app.webhooks.schemas import (
     WebhookPage,
     WebhookView,
 )
+from sandbox.journal.errors import QuotaExceeded
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1", tags=["webhooks"])

@@ -15,6 +15,7 @@ from app.webhooks.service import RunEvents, Webhooks
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.outbox import DeliveryQueue, EventLog
 from tenancy.secrets import SecretBox
+from tenancy.service import Tenancy
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +31,13 @@ class Hooks:
         await asyncio.gather(self.projector.run(stop), self.sender.run(stop))
 
 
-def hooks_of(pool: asyncpg.Pool, *, runs: Runs, egress: Egress, box: SecretBox, sealing: Sealing) -> Hooks:
+def hooks_of(
+    pool: asyncpg.Pool, *, runs: Runs, tenancy: Tenancy, egress: Egress, box: SecretBox, sealing: Sealing
+) -> Hooks:
     sender = Sender(DeliveryQueue(pool), egress=egress, box=box, sealing=sealing, switched_off=_switched_off)
     return Hooks(
         Webhooks(WebhookRepository(pool), egress=egress, box=box, sealing=sealing),
-        Projector(EventLog(pool), RunEvents(runs), sealing, wake=sender.wake),
+        Projector(EventLog(pool), RunEvents(runs, tenancy), sealing, wake=sender.wake),
         sender,
     )
 

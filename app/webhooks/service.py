@@ -5,20 +5,22 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.dispatcher.egress import Egress
-from app.errors import QuotaExceeded, invalid
-from app.responses import time_ms
+from app.errors import invalid
+from app.responses import iso, time_ms
 from app.runs.service import Runs
 from app.webhooks.outbox import Sealing, place_of
 from app.webhooks.repository import WebhookRepository
 from app.webhooks.schemas import RedeliverBody
 from app.webhooks.sender import secret_place
 from app.webhooks.signature import new_secret
+from sandbox.journal.errors import QuotaExceeded
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
 from sandbox.store.postgres.outbox import Event
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import parse_id
 from tenancy.principals import Principal
 from tenancy.secrets import SecretBox
+from tenancy.service import Tenancy
 
 ENDPOINTS_MAX = 50
 """Of one organization."""
@@ -201,18 +203,37 @@ class Webhooks:
 
 
 class RunEvents:
-    """What messages of runs are made of: the Run as the API shows it."""
+    """What messages are made of: the Run as the API shows it, or the quota that is used up."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, tenancy: Tenancy) -> None:
         self._runs = runs
+        self._tenancy = tenancy
 
     async def data(self, event: Event) -> tuple[dict[str, Any], str, dict[str, str]]:
         """Errors: NotFound, Unavailable."""
+        if event.detail is not None:
+            return await self._quota(event, event.detail)
         if event.run is None:
             raise NotFound(f"An event of type {event.type} tells of a run.")
         record = await self._runs.record(event.namespace, event.run)
         view = await self._runs.view(record)
         return {"run": view}, record.namespace_name, record.labels
+
+    async def _quota(
+        self, event: Event, refusal: dict[str, Any]
+    ) -> tuple[dict[str, Any], str, dict[str, str]]:
+        name = await self._tenancy.repository.name_of(event.namespace)
+        if name is None:
+            raise NotFound("The namespace is gone.")
+        resets_at = refusal.get("resets_at")
+        told = {
+            "namespace": name,
+            "quota": refusal["quota"],
+            "limit": refusal["limit"],
+            "used": refusal["used"],
+            "resets_at": resets_at if isinstance(resets_at, str) else iso(resets_at),
+        }
+        return told, name, {}
 
 
 def _time(name: str, text: str | None) -> TimeMs | None:

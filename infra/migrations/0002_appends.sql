@@ -229,7 +229,7 @@ comment on function append_commands is 'p_waits holds one int[] per run in text 
 create function start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea,
   p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb,
   p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean,
-  p_fork jsonb default null, p_fork_report bytea default null, out outcome text, out run uuid)
+  p_fork jsonb default null, p_fork_report bytea default null, out outcome text, out run uuid, out refusal jsonb)
 language plpgsql as $$
 declare
   known idempotency%rowtype;
@@ -245,6 +245,13 @@ begin
       outcome := case when known.request_sha256 = p_request then 'replayed' else 'conflict' end;
       return;
     end if;
+  end if;
+  refusal := admit_run(p_ns, p_organization);
+  if refusal is not null then  -- nothing is kept of it, its key neither
+    delete from idempotency where organization_id = p_organization and namespace_id = p_ns and route = p_route
+      and key = p_key;
+    outcome := 'refused'; run := p_run;
+    return;
   end if;
   insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready, forking)
     values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held, p_fork is not null);

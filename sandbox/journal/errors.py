@@ -47,6 +47,13 @@ class ApiError(RewindFault):
         return self.detail
 
 
+class QuotaExceeded(ApiError):
+    """`extra` names the quota with its limit, what is used of it, and when it is reset."""
+
+    code: ClassVar[str] = "quota_exceeded"
+    status: ClassVar[int] = 429
+
+
 class PlatformFault(RewindFault):
     pass
 

@@ -253,6 +253,7 @@ class StartOutcome(StrEnum):
     STARTED = "started"
     REPLAYED = "replayed"
     CONFLICT = "conflict"
+    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +261,8 @@ class StartVerdict:
     outcome: StartOutcome
     run: RunId
     """For REPLAYED, the run that the key started before."""
+    refusal: dict[str, Json] | None = None
+    """REFUSED: the quota that is used up."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,9 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("POST", "/v1/webhooks/{webhook}/deliveries/{delivery}/redeliver", None, 404),
     ("POST", "/v1/webhooks/{webhook}/redeliver", {}, 404),
     ("GET", "/v1/events", None, 404),
+    ("GET", "/v1/namespaces/{name}/quotas", None, 404),
+    ("PATCH", "/v1/namespaces/{name}/quotas", {"active_runs": 5}, 404),
+    ("GET", "/v1/usage", None, 404),
     ("PUT", "/v1/namespaces/{name}", {}, 200),
     ("GET", "/v1/namespaces/{name}", None, 404),
     ("POST", "/v1/tasks/claim", {"max": 1}, 200),
@@ -125,7 +128,7 @@ async def world(api: Api) -> World:
         "{name}": "support",
         "{workflow}": "onboard",
         "{token}": token,
-        "{key}": (await api.call("GET", "/v1/keys")).json()["data"][0]["id"],
+        "{key}": (await api.call("GET", "/v1/keys", "/v1/usage")).json()["data"][0]["id"],
         "{webhook}": hook,
         "{delivery}": delivery,
     }
@@ -194,6 +197,7 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
             "/v1/webhooks",
             "/v1/events",
             "/v1/keys",
+            "/v1/usage",
         )
     ) or path.endswith(("{run}/release", "{run}/abandon")):
         assert answer.status_code == 403

@@ -5,14 +5,16 @@ and a plan made on an empty table must not turn into scans later.
 """
 
 import asyncio
+import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import asyncpg
+import orjson
 
-from sandbox.journal.errors import Unavailable
+from sandbox.journal.errors import QuotaExceeded, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +40,17 @@ LOST = (
     TimeoutError,
 )
 """The connection or the server is gone: whether a statement under way took effect is unknown."""
+
+QUOTA_STATE = "RWQ01"
+"""What our triggers raise when a quota is used up, with the refusal as detail."""
+RETRY_S = 30
+_WHAT = {
+    "active_runs": "runs that are active at the same time",
+    "runs_per_month": "runs in a month",
+    "cpu_ms_per_month": "ms of CPU in a month",
+    "scripts_per_month": "new scripts in a month",
+    "storage_bytes": "bytes of journals and values",
+}
 
 T = TypeVar("T")
 
@@ -82,8 +95,28 @@ async def acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
             except LOST:
                 connection.terminate()
                 raise
+            except asyncpg.PostgresError as error:
+                if error.sqlstate != QUOTA_STATE:
+                    raise
+                raise quota_exceeded(orjson.loads(error.detail)) from error
     except LOST as error:
         raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
+
+
+def quota_exceeded(refusal: dict[str, Any]) -> QuotaExceeded:
+    """A refusal of the database's quota functions, as the API tells it; times in ISO 8601."""
+    quota, limit, resets_ms = refusal["quota"], refusal["limit"], refusal["resets_at"]
+    message = f"The namespace may have {limit:,} {_WHAT[quota]}, and has {refusal['used']:,}."
+    if resets_ms is None:
+        retry_s, resets_at = RETRY_S, None
+        message += " Wait until some have ended, or raise the quota."
+    else:
+        at = dt.datetime.fromtimestamp(resets_ms / 1000, dt.UTC)
+        resets_at = f"{at:%Y-%m-%dT%H:%M:%S}.000Z"
+        retry_s = max(1, -(-(resets_ms - refusal["now"]) // 1000))
+        message += f" It begins anew at {resets_at}, or raise the quota."
+    told = {"quota": quota, "limit": limit, "used": refusal["used"], "resets_at": resets_at}
+    return QuotaExceeded(message, extra=told, retry_after_s=retry_s)
 
 
 class Link:

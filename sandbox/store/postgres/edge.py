@@ -22,7 +22,7 @@ from sandbox.store.postgres.approvals import Approvals
 from sandbox.store.postgres.batcher import Batcher
 from sandbox.store.postgres.calls import Calls
 from sandbox.store.postgres.children import ChildRuns
-from sandbox.store.postgres.connection import Link, acquired, create_pool
+from sandbox.store.postgres.connection import Link, acquired, create_pool, quota_exceeded
 from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.reads import Reads
@@ -111,8 +111,13 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
         return verdict
 
     async def start_run(self, request: StartRun) -> StartVerdict:
-        """Record the run and its run_started, or answer what its idempotency key started before."""
+        """Record the run and its run_started, or answer what its idempotency key started before.
+
+        Errors: QuotaExceeded; Unavailable.
+        """
         verdict = await self.start_batcher.put(await seal_start(self.keys, request))
+        if verdict.refusal is not None:
+            raise quota_exceeded(verdict.refusal)
         if self._hints is not None and verdict.outcome is StartOutcome.STARTED:
             self._hints.send("worker", {"k": "ready"})
         return verdict

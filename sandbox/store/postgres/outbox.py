@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import asyncpg
 import orjson
 
-from sandbox.journal.ids import NamespaceId, OrganizationId, RunId, TimeMs
+from sandbox.journal.ids import Json, NamespaceId, OrganizationId, RunId, TimeMs
 from sandbox.store.postgres.connection import acquired
 
 EVENTS_KEPT_MS = 30 * 86_400_000
@@ -45,6 +45,8 @@ class Event:
     call: int | None
     endpoint: str | None
     at: TimeMs
+    detail: dict[str, Json] | None = None
+    """Of what tells of no run: the message's data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class EventLog:
     async def unprojected(self, limit: int) -> list[Event]:
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select namespace_id, id, organization_id, type, run_id, sequence, call, endpoint_id, at "
+                "select namespace_id, id, organization_id, type, run_id, sequence, call, endpoint_id, at, detail "
                 "from events where body is null order by at limit $1",
                 limit,
             )
@@ -115,6 +117,7 @@ class EventLog:
                 row["call"],
                 None if row["endpoint_id"] is None else str(row["endpoint_id"]),
                 TimeMs(row["at"]),
+                None if row["detail"] is None else orjson.loads(row["detail"]),
             )
             for row in rows
         ]

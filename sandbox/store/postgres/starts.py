@@ -7,7 +7,7 @@ from sandbox.journal.ids import RunId
 from sandbox.store.interface import StartOutcome, StartVerdict
 from sandbox.store.postgres.sealed import SealedStart
 
-START_SQL = "select outcome, run from start_run(" + ",".join(f"${n}" for n in range(1, 22)) + ")"
+START_SQL = "select outcome, run, refusal from start_run(" + ",".join(f"${n}" for n in range(1, 22)) + ")"
 
 
 async def start(connection: asyncpg.Connection, item: SealedStart) -> StartVerdict:
@@ -37,4 +37,5 @@ async def start(connection: asyncpg.Connection, item: SealedStart) -> StartVerdi
         None if start.fork is None else orjson.dumps(start.fork).decode(),
         item.fork_report,
     )
-    return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])))
+    refusal = None if row["refusal"] is None else orjson.loads(row["refusal"])
+    return StartVerdict(StartOutcome(row["outcome"]), RunId(str(row["run"])), refusal)

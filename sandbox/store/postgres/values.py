@@ -33,7 +33,7 @@ VALUE_TYPES = frozenset(
     }
 )
 """Entries that may have a value object; elsewhere something that looks like one is what a script logged."""
-_TOUCH = """insert into blobs (namespace_id, sha256, touched_at) values ($1, $2, now_ms())
+_TOUCH = """insert into blobs (namespace_id, sha256, touched_at, bytes) values ($1, $2, now_ms(), $3)
   on conflict (namespace_id, sha256) do update set touched_at = excluded.touched_at"""
 _REFER = """insert into value_refs (namespace_id, sha256, run_id)
   select * from unnest($1::uuid[], $2::bytea[], $3::uuid[]) on conflict do nothing"""
@@ -92,7 +92,7 @@ class RecordedBlobs:
         """Errors: DataErased, Unavailable."""
         key = await self._keys.of(namespace)
         async with acquired(self._pool) as connection:
-            await connection.execute(_TOUCH, namespace, bytes.fromhex(sha256))
+            await connection.execute(_TOUCH, namespace, bytes.fromhex(sha256), len(data))
         await self._objects.put(namespace, sha256, key.of(_subject(sha256)).seal(data, b""))
 
     async def get(self, namespace: NamespaceId, sha256: Sha256) -> bytes:
