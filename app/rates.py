@@ -1,14 +1,12 @@
-"""How many requests one key, token or member may make: a sliding minute, in each api process.
+"""How many requests one key, token or member may make: a bucket that fills over a minute, in each api process.
 
 What is counted are calls of `/v1`; those of host-tool workers (`/v1/tasks`) are not: a worker's pace is set by the
 calls that there are. Limits of one process are exact; of several, each has its own.
 """
 
+import math
 import time
-
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
+from collections import OrderedDict
 
 from sandbox.journal.errors import ApiError
 from tenancy.principals import Principal
@@ -16,6 +14,8 @@ from tenancy.principals import Principal
 WINDOW_S = 60
 PER_MINUTE = 6_000
 """Of one key, token or member, unless REWIND_RATE_LIMIT says otherwise; 0: no limit."""
+CALLERS_MAX = 50_000
+"""Who is remembered; whoever did not call for longest is forgotten, and has a full bucket again."""
 
 
 class RateLimited(ApiError):
@@ -25,27 +25,31 @@ class RateLimited(ApiError):
 
 class Rates:
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
-        self._item = RateLimitItemPerMinute(per_minute) if per_minute else None
-        self._limiter = SlidingWindowCounterRateLimiter(MemoryStorage())
+        self._most = per_minute
+        self._per_s = per_minute / WINDOW_S
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """By caller: what was in the bucket, and when."""
 
     def take(self, principal: Principal) -> dict[str, str]:
         """Count a request; the `RateLimit` headers of its answer. RateLimited when there were too many."""
-        if self._item is None:
+        if not self._most:
             return {}
-        who = f"{principal.kind}:{principal.id}"
-        allowed = self._limiter.hit(self._item, who)
-        reset, remaining = self._limiter.get_window_stats(self._item, who)
-        wait_s = max(1, round(reset - time.time()))
+        who, now = f"{principal.kind}:{principal.id}", time.monotonic()
+        left, at = self._buckets.pop(who, (float(self._most), now))
+        left = min(float(self._most), left + (now - at) * self._per_s)
+        allowed = left >= 1
+        left -= allowed
+        self._buckets[who] = (left, now)
+        if len(self._buckets) > CALLERS_MAX:
+            self._buckets.popitem(last=False)
         if not allowed:
+            wait_s = max(1, math.ceil((1 - left) / self._per_s))
             raise RateLimited(
-                f"This {principal.kind} has made its {self._item.amount:,} requests of a minute: wait {wait_s} s.",
+                f"This {principal.kind} has made its {self._most:,} requests of a minute: wait {wait_s} s.",
                 retry_after_s=wait_s,
             )
-        return self._headers(remaining, wait_s)
-
-    def _headers(self, remaining: int, wait_s: int) -> dict[str, str]:
-        assert self._item is not None
+        full_s = math.ceil((self._most - left) / self._per_s)
         return {
-            "RateLimit-Policy": f'"requests";q={self._item.amount};w={WINDOW_S}',
-            "RateLimit": f'"requests";r={max(0, remaining)};t={wait_s}',
+            "RateLimit-Policy": f'"requests";q={self._most};w={WINDOW_S}',
+            "RateLimit": f'"requests";r={math.floor(left)};t={full_s}',
         }

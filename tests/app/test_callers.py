@@ -128,7 +128,7 @@ async def world(api: Api) -> World:
         "{name}": "support",
         "{workflow}": "onboard",
         "{token}": token,
-        "{key}": (await api.call("GET", "/v1/keys", "/v1/usage")).json()["data"][0]["id"],
+        "{key}": (await api.call("GET", "/v1/keys")).json()["data"][0]["id"],
         "{webhook}": hook,
         "{delivery}": delivery,
     }
