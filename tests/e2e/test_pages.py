@@ -84,6 +84,23 @@ def open_link(page: Page, subject: str) -> None:
     page.goto(str(mail.locator("pre a[href^=http]").first.get_attribute("href")))
 
 
+def make_key_and_invite(page: Page, site: str, shots: Shots) -> None:
+    page.get_by_role("link", name="API keys").click()
+    shots.take(page, "keys-none")
+    page.get_by_label("Name").fill("production")
+    page.get_by_role("button", name="Make it").click()
+    key = page.locator("code.secret").inner_text()
+    assert re.fullmatch(r"rwk_\w{49}", key)
+    shots.take(page, "keys")
+    page.goto(f"{site}/organizations")
+    page.get_by_role("link", name="Members").click()
+    page.get_by_label("E-mail").fill("<script>alert(1)</script>@example.com")
+    page.get_by_label("E-mail").fill("bob@example.com")
+    page.get_by_role("button", name="Invite").click()
+    expect(page.get_by_role("status")).to_contain_text("bob@example.com")
+    shots.take(page, "members")
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_a_team_signs_up(browser: Browser, site: str, size: str) -> None:
     width, height = SIZES[size]
@@ -116,20 +133,7 @@ def test_a_team_signs_up(browser: Browser, site: str, size: str) -> None:
     expect(page.get_by_role("heading", name="Organizations")).to_be_visible()
     shots.take(page, "organizations")
 
-    page.get_by_role("link", name="API keys").click()
-    shots.take(page, "keys-none")
-    page.get_by_label("Name").fill("production")
-    page.get_by_role("button", name="Make it").click()
-    key = page.locator("code.secret").inner_text()
-    assert re.fullmatch(r"rwk_\w{49}", key)
-    shots.take(page, "keys")
-    page.goto(f"{site}/organizations")
-    page.get_by_role("link", name="Members").click()
-    page.get_by_label("E-mail").fill("<script>alert(1)</script>@example.com")
-    page.get_by_label("E-mail").fill("bob@example.com")
-    page.get_by_role("button", name="Invite").click()
-    expect(page.get_by_role("status")).to_contain_text("bob@example.com")
-    shots.take(page, "members")
+    make_key_and_invite(page, site, shots)
     page.get_by_role("link", name="ann@example.com").click()
     shots.take(page, "sessions")
     page.get_by_role("button", name="Sign out", exact=True).first.click()
