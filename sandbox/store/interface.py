@@ -261,8 +261,7 @@ class StartVerdict:
     outcome: StartOutcome
     run: RunId
     """For REPLAYED, the run that the key started before."""
-    refusal: dict[str, Json] | None = None
-    """REFUSED: the quota that is used up."""
+    refusal: dict[str, Json] | None = None  # REFUSED: the quota that is used up
 
 
 @dataclass(frozen=True, slots=True)
