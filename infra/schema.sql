@@ -36,6 +36,40 @@ begin
   return true;
 end $$;
 
+CREATE FUNCTION public.admit_run(p_ns uuid, p_organization uuid) RETURNS jsonb
+    LANGUAGE plpgsql
+    AS $$
+declare
+  c usage_counters;
+  l jsonb := quota_limits(p_ns, p_organization);
+  m record;
+  refusal jsonb;
+begin
+  c := fold_usage(p_ns);
+  if l <> '{}' then
+    select coalesce(sum(runs), 0) as runs, coalesce(sum(cpu_us), 0) / 1000 as cpu_ms into m
+      from usage_days where namespace_id = p_ns and day >= date_trunc('month', today())::date;
+    refusal := case
+      when c.active >= (l ->> 'active_runs')::bigint
+        then quota_refusal('active_runs', (l ->> 'active_runs')::bigint, c.active, false)
+      when m.runs >= (l ->> 'runs_per_month')::bigint
+        then quota_refusal('runs_per_month', (l ->> 'runs_per_month')::bigint, m.runs::bigint, true)
+      when m.cpu_ms >= (l ->> 'cpu_ms_per_month')::bigint
+        then quota_refusal('cpu_ms_per_month', (l ->> 'cpu_ms_per_month')::bigint, m.cpu_ms::bigint, true)
+      when c.storage_bytes >= (l ->> 'storage_bytes')::bigint
+        then quota_refusal('storage_bytes', (l ->> 'storage_bytes')::bigint, c.storage_bytes, false)
+    end;
+    if refusal is not null then
+      perform note_quota(p_ns, refusal);
+      return refusal;
+    end if;
+  end if;
+  update usage_counters set active = active + 1 where namespace_id = p_ns;
+  insert into usage_days as u (namespace_id, day, runs) values (p_ns, today(), 1)
+    on conflict (namespace_id, day) do update set runs = u.runs + 1;
+  return null;
+end $$;
+
 CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -491,6 +525,69 @@ end $$;
 
 COMMENT ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) IS 'The same claim again is answered with what it holds, with fresh leases, before anything new.';
 
+CREATE FUNCTION public.count_deletion() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into usage_deltas (namespace_id, day, ended, bytes)
+    values (old.namespace_id, today(), case when old.ended_at is null then 1 else 0 end, -coalesce(old.journal_bytes, 0));
+  return null;
+end $$;
+
+CREATE FUNCTION public.count_end() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  size bigint;
+begin
+  select * into r from runs where namespace_id = new.namespace_id and run_id = new.run_id;
+  select coalesce(sum(octet_length(body)), 0) into size from entries
+    where namespace_id = new.namespace_id and run_id = new.run_id;
+  insert into usage_deltas (namespace_id, day, ended, cpu_us, calls, bytes)
+    values (new.namespace_id, today(), 1, r.cpu_us - r.metered_us, r.calls - r.metered_calls, size);
+  update run_facts set journal_bytes = size where namespace_id = new.namespace_id and run_id = new.run_id;
+  return null;
+end $$;
+
+CREATE FUNCTION public.count_script() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  organization uuid;
+  l jsonb;
+  used bigint;
+begin
+  select n.organization_id into organization from namespaces n where n.id = new.namespace_id;
+  l := quota_limits(new.namespace_id, organization);
+  perform fold_usage(new.namespace_id);
+  if l ? 'scripts_per_month' then
+    select coalesce(sum(scripts), 0) into used from usage_days
+      where namespace_id = new.namespace_id and day >= date_trunc('month', today())::date;
+    if used >= (l ->> 'scripts_per_month')::bigint then
+      raise exception 'quota' using errcode = 'RWQ01',
+        detail = quota_refusal('scripts_per_month', (l ->> 'scripts_per_month')::bigint, used, true);
+    end if;
+  end if;
+  insert into usage_days as u (namespace_id, day, scripts) values (new.namespace_id, today(), 1)
+    on conflict (namespace_id, day) do update set scripts = u.scripts + 1;
+  return null;
+end $$;
+
+COMMENT ON FUNCTION public.count_script() IS 'Only scripts that were not known: a conflicting insert fires no trigger.';
+
+CREATE FUNCTION public.count_value() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if tg_op = 'INSERT' then
+    insert into usage_deltas (namespace_id, day, bytes) values (new.namespace_id, today(), new.bytes);
+  else
+    insert into usage_deltas (namespace_id, day, bytes) values (old.namespace_id, today(), -old.bytes);
+  end if;
+  return null;
+end $$;
+
 CREATE FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -653,6 +750,42 @@ begin
   select next_seq into next from runs where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+CREATE TABLE public.usage_counters (
+    namespace_id uuid NOT NULL,
+    active integer DEFAULT 0 NOT NULL,
+    storage_bytes bigint DEFAULT 0 NOT NULL
+);
+
+COMMENT ON COLUMN public.usage_counters.active IS 'Runs that have not ended, less those whose end waits in usage_deltas.';
+
+CREATE FUNCTION public.fold_usage(p_ns uuid) RETURNS public.usage_counters
+    LANGUAGE plpgsql
+    AS $$
+declare
+  c usage_counters;
+  d record;
+begin
+  select * into c from usage_counters where namespace_id = p_ns for update;
+  if not found then
+    insert into usage_counters (namespace_id) values (p_ns) on conflict do nothing;
+    select * into c from usage_counters where namespace_id = p_ns for update;
+  end if;
+  for d in
+    with gone as (delete from usage_deltas where namespace_id = p_ns returning *)
+    select day, sum(ended) as ended, sum(cpu_us) as cpu_us, sum(calls) as calls, sum(bytes) as bytes
+    from gone group by day
+  loop
+    insert into usage_days as u (namespace_id, day, cpu_us, calls, storage_bytes)
+      values (p_ns, d.day, d.cpu_us, d.calls, d.bytes)
+      on conflict (namespace_id, day) do update set cpu_us = u.cpu_us + excluded.cpu_us,
+        calls = u.calls + excluded.calls, storage_bytes = u.storage_bytes + excluded.storage_bytes;
+    c.active := greatest(0, c.active - d.ended);
+    c.storage_bytes := greatest(0, c.storage_bytes + d.bytes);
+    update usage_counters set active = c.active, storage_bytes = c.storage_bytes where namespace_id = p_ns;
+  end loop;
+  return c;
+end $$;
+
 CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
     LANGUAGE sql
     AS $$
@@ -701,6 +834,31 @@ begin
   return ('appended', null, null, null)::event_verdict;
 end $$;
 
+CREATE FUNCTION public.meter_run() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into usage_deltas (namespace_id, day, cpu_us, calls)
+    values (new.namespace_id, today(), new.cpu_us - new.metered_us, new.calls - new.metered_calls);
+  update runs set metered_us = new.cpu_us, metered_calls = new.calls
+    where namespace_id = new.namespace_id and run_id = new.run_id;
+  return null;
+end $$;
+
+CREATE FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  insert into quota_notices values (p_ns, p_refusal ->> 'quota',
+    to_char(today(), case when p_refusal ->> 'resets_at' is null then 'YYYY-MM-DD' else 'YYYY-MM' end))
+    on conflict do nothing;
+  if found then
+    insert into events (namespace_id, id, organization_id, type, at, detail)
+      select p_ns, uuid_v7(at), n.organization_id, 'quota.exceeded', at, p_refusal
+      from (select now_ms() as at) now, namespaces n where n.id = p_ns;
+  end if;
+end $$;
+
 CREATE FUNCTION public.now_ms() RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -746,6 +904,20 @@ begin
   insert into quarantines (namespace_id, run_id, at, report) values (p_ns, p_run, now_ms(), p_report);
   perform emit_event(p_ns, org, 'run.quarantined', p_run, null, null);
 end $$;
+
+CREATE FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+  select o.limits || coalesce((select q.limits from quotas q where q.namespace_id = p_ns), '{}')
+  from organizations o where o.id = p_organization
+$$;
+
+CREATE FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+  select jsonb_build_object('quota', p_quota, 'limit', p_limit, 'used', p_used, 'now', now_ms(), 'resets_at', case when p_monthly then
+    (extract(epoch from (date_trunc('month', today()) + interval '1 month') at time zone 'UTC') * 1000)::bigint end)
+$$;
 
 CREATE FUNCTION public.reap_workers(p_stale bigint) RETURNS TABLE(worker_id bigint, runs integer)
     LANGUAGE plpgsql
@@ -892,7 +1064,7 @@ end $$;
 
 COMMENT ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) IS 'Sealing again answers the seal that is there.';
 
-CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb DEFAULT NULL::jsonb, p_fork_report bytea DEFAULT NULL::bytea, OUT outcome text, OUT run uuid) RETURNS record
+CREATE FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb DEFAULT NULL::jsonb, p_fork_report bytea DEFAULT NULL::bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) RETURNS record
     LANGUAGE plpgsql
     AS $$
 declare
@@ -910,6 +1082,13 @@ begin
       return;
     end if;
   end if;
+  refusal := admit_run(p_ns, p_organization);
+  if refusal is not null then  -- nothing is kept of it, its key neither
+    delete from idempotency where organization_id = p_organization and namespace_id = p_ns and route = p_route
+      and key = p_key;
+    outcome := 'refused'; run := p_run;
+    return;
+  end if;
   insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready, forking)
     values (p_ns, p_run, p_epoch, 1, p_at, 0, not p_held, p_fork is not null);
   insert into run_facts (namespace_id, run_id, organization_id, script, toolset, toolset_digest, workflow, labels,
@@ -925,7 +1104,13 @@ begin
   outcome := 'started'; run := p_run;
 end $$;
 
-COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled. p_fork: the run is a fork (see 0009); p_at is its parent''s time.';
+COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled. p_fork: the run is a fork (see 0009); p_at is its parent''s time.';
+
+CREATE FUNCTION public.today() RETURNS date
+    LANGUAGE sql STABLE
+    AS $$
+  select (to_timestamp(now_ms() / 1000.0) at time zone 'UTC')::date
+$$;
 
 CREATE FUNCTION public.uuid_v7(p_at bigint) RETURNS uuid
     LANGUAGE sql
@@ -1003,7 +1188,8 @@ COMMENT ON TABLE public.audit_log IS 'Who did what to what, for those who answer
 CREATE TABLE public.blobs (
     namespace_id uuid NOT NULL,
     sha256 bytea NOT NULL,
-    touched_at bigint NOT NULL
+    touched_at bigint NOT NULL,
+    bytes bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE public.blobs IS 'Written before the object is, so that no object lacks its row. The collector holds the row while it deletes the object: whoever puts the same value waits, and puts it after that.';
@@ -1124,7 +1310,8 @@ CREATE TABLE public.events (
     call integer,
     endpoint_id uuid,
     at bigint NOT NULL,
-    body bytea
+    body bytea,
+    detail jsonb
 );
 
 COMMENT ON TABLE public.events IS 'What webhooks tell, kept for 30 days. namespace_id is all zeros where no namespace is concerned.';
@@ -1134,6 +1321,8 @@ COMMENT ON COLUMN public.events.sequence IS 'Seq of the journal entry that cause
 COMMENT ON COLUMN public.events.endpoint_id IS 'Only for this endpoint (ping).';
 
 COMMENT ON COLUMN public.events.body IS 'The whole message, sealed under the namespace''s key; null until projected.';
+
+COMMENT ON COLUMN public.events.detail IS 'Of quota.exceeded: the refusal.';
 
 CREATE TABLE public.held_events (
     namespace_id uuid NOT NULL,
@@ -1256,11 +1445,17 @@ CREATE TABLE public.organizations (
     name text NOT NULL,
     created_at bigint NOT NULL,
     suspended_at bigint,
+    plan text DEFAULT 'open'::text NOT NULL COLLATE pg_catalog."C",
+    limits jsonb DEFAULT '{}'::jsonb NOT NULL,
     deleted_at bigint,
     purged_at bigint,
     CONSTRAINT organizations_check CHECK (((purged_at IS NULL) OR (deleted_at IS NOT NULL))),
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
 );
+
+COMMENT ON COLUMN public.organizations.plan IS 'See billing/plans.py; open: no limits but those of the engine.';
+
+COMMENT ON COLUMN public.organizations.limits IS 'What the plan allows each namespace, by quota; written with the plan.';
 
 COMMENT ON COLUMN public.organizations.deleted_at IS 'Closed since then; an owner may restore it until it is purged.';
 
@@ -1349,6 +1544,22 @@ CREATE TABLE public.quarantines (
     released_at bigint
 );
 
+CREATE TABLE public.quota_notices (
+    namespace_id uuid NOT NULL,
+    quota text NOT NULL COLLATE pg_catalog."C",
+    period text NOT NULL COLLATE pg_catalog."C"
+);
+
+COMMENT ON TABLE public.quota_notices IS 'quota.exceeded was told for this quota and window: the month, or the day.';
+
+CREATE TABLE public.quotas (
+    namespace_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    limits jsonb NOT NULL
+);
+
+COMMENT ON TABLE public.quotas IS 'Limits of a namespace that replace those of the plan.';
+
 CREATE TABLE public.recovery_codes (
     person_id uuid NOT NULL,
     code_sha256 bytea NOT NULL,
@@ -1397,7 +1608,8 @@ CREATE TABLE public.run_facts (
     progress bytea,
     sealed boolean DEFAULT false NOT NULL,
     fork jsonb,
-    fork_report bytea
+    fork_report bytea,
+    journal_bytes bigint
 );
 
 COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
@@ -1425,7 +1637,9 @@ CREATE TABLE public.runs (
     cpu_us bigint DEFAULT 0 NOT NULL,
     activations integer DEFAULT 0 NOT NULL,
     calls integer DEFAULT 0 NOT NULL,
-    forking boolean DEFAULT false NOT NULL
+    forking boolean DEFAULT false NOT NULL,
+    metered_us bigint DEFAULT 0 NOT NULL,
+    metered_calls integer DEFAULT 0 NOT NULL
 )
 WITH (fillfactor='60');
 
@@ -1446,6 +1660,8 @@ COMMENT ON COLUMN public.runs.ready IS 'An event waits and nobody owns the run. 
 COMMENT ON COLUMN public.runs.cancel_seq IS 'Of the cancel_requested; null while nobody has asked.';
 
 COMMENT ON COLUMN public.runs.forking IS 'A fork whose reused entries are not all recorded yet.';
+
+COMMENT ON COLUMN public.runs.metered_us IS 'Of cpu_us, what stands in usage; the rest follows at the end, or once it is a second.';
 
 CREATE UNLOGGED TABLE public.sandbox_requests (
     id uuid NOT NULL,
@@ -1611,6 +1827,37 @@ CREATE TABLE public.toolsets (
 );
 
 COMMENT ON COLUMN public.toolsets.disabled IS 'Tools of the latest version that cannot be called, each with the reason: what the last refresh found.';
+
+CREATE TABLE public.usage_days (
+    namespace_id uuid NOT NULL,
+    day date NOT NULL,
+    runs integer DEFAULT 0 NOT NULL,
+    scripts integer DEFAULT 0 NOT NULL,
+    cpu_us bigint DEFAULT 0 NOT NULL,
+    calls integer DEFAULT 0 NOT NULL,
+    storage_bytes bigint DEFAULT 0 NOT NULL
+);
+
+COMMENT ON COLUMN public.usage_days.storage_bytes IS 'What was added on that day, less what was deleted.';
+
+CREATE TABLE public.usage_deltas (
+    namespace_id uuid NOT NULL,
+    id bigint NOT NULL,
+    day date NOT NULL,
+    ended integer DEFAULT 0 NOT NULL,
+    cpu_us bigint DEFAULT 0 NOT NULL,
+    calls integer DEFAULT 0 NOT NULL,
+    bytes bigint DEFAULT 0 NOT NULL
+);
+
+ALTER TABLE public.usage_deltas ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.usage_deltas_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 
 CREATE TABLE public.value_refs (
     namespace_id uuid NOT NULL,
@@ -1786,6 +2033,12 @@ ALTER TABLE ONLY public.people
 ALTER TABLE ONLY public.quarantines
     ADD CONSTRAINT quarantines_pkey PRIMARY KEY (namespace_id, run_id, at);
 
+ALTER TABLE ONLY public.quota_notices
+    ADD CONSTRAINT quota_notices_pkey PRIMARY KEY (namespace_id, quota, period);
+
+ALTER TABLE ONLY public.quotas
+    ADD CONSTRAINT quotas_pkey PRIMARY KEY (namespace_id);
+
 ALTER TABLE ONLY public.recovery_codes
     ADD CONSTRAINT recovery_codes_pkey PRIMARY KEY (person_id, code_sha256);
 
@@ -1854,6 +2107,15 @@ ALTER TABLE ONLY public.toolset_versions
 
 ALTER TABLE ONLY public.toolsets
     ADD CONSTRAINT toolsets_pkey PRIMARY KEY (organization_id, name);
+
+ALTER TABLE ONLY public.usage_counters
+    ADD CONSTRAINT usage_counters_pkey PRIMARY KEY (namespace_id);
+
+ALTER TABLE ONLY public.usage_days
+    ADD CONSTRAINT usage_days_pkey PRIMARY KEY (namespace_id, day);
+
+ALTER TABLE ONLY public.usage_deltas
+    ADD CONSTRAINT usage_deltas_pkey PRIMARY KEY (namespace_id, id);
 
 ALTER TABLE ONLY public.value_refs
     ADD CONSTRAINT value_refs_pkey PRIMARY KEY (namespace_id, sha256, run_id);
@@ -1952,6 +2214,16 @@ CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
 
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
+CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
+
+CREATE TRIGGER run_facts_deleted AFTER DELETE ON public.run_facts FOR EACH ROW EXECUTE FUNCTION public.count_deletion();
+
+CREATE TRIGGER run_facts_ended AFTER UPDATE OF ended_at ON public.run_facts FOR EACH ROW WHEN (((old.ended_at IS NULL) AND (new.ended_at IS NOT NULL))) EXECUTE FUNCTION public.count_end();
+
+CREATE TRIGGER runs_metered AFTER UPDATE OF cpu_us ON public.runs FOR EACH ROW WHEN (((new.cpu_us - new.metered_us) >= 1000000)) EXECUTE FUNCTION public.meter_run();
+
+CREATE TRIGGER scripts_counted AFTER INSERT ON public.scripts FOR EACH ROW EXECUTE FUNCTION public.count_script();
+
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
@@ -2003,6 +2275,11 @@ REVOKE ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) FROM PU
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
@@ -2059,6 +2336,26 @@ GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, 
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.count_deletion() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.count_deletion() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_deletion() TO rewind_worker;
+GRANT ALL ON FUNCTION public.count_deletion() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.count_end() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.count_end() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_end() TO rewind_worker;
+GRANT ALL ON FUNCTION public.count_end() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.count_script() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.count_script() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_script() TO rewind_worker;
+GRANT ALL ON FUNCTION public.count_script() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.count_value() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.count_value() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_value() TO rewind_worker;
+GRANT ALL ON FUNCTION public.count_value() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_api;
 GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_worker;
@@ -2094,6 +2391,13 @@ GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, 
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_retention;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_counters TO rewind_api;
+
+REVOKE ALL ON FUNCTION public.fold_usage(p_ns uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_worker;
@@ -2108,6 +2412,16 @@ REVOKE ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.meter_run() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.meter_run() TO rewind_api;
+GRANT ALL ON FUNCTION public.meter_run() TO rewind_worker;
+GRANT ALL ON FUNCTION public.meter_run() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_worker;
+GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
@@ -2128,6 +2442,16 @@ REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run u
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_api;
+GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.reap_workers(p_stale bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
@@ -2171,10 +2495,15 @@ GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_ent
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_api;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_worker;
-GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_worker;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.today() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.today() TO rewind_api;
+GRANT ALL ON FUNCTION public.today() TO rewind_worker;
+GRANT ALL ON FUNCTION public.today() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.uuid_v7(p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_api;
@@ -2259,6 +2588,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quota_notices TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quotas TO rewind_api;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.recovery_codes TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
@@ -2307,6 +2640,12 @@ GRANT SELECT ON TABLE public.toolset_versions TO rewind_worker;
 GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_days TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_deltas TO rewind_api;
+GRANT INSERT ON TABLE public.usage_deltas TO rewind_worker;
+GRANT INSERT ON TABLE public.usage_deltas TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_worker;
