@@ -57,6 +57,25 @@ async def test_one_run_draws_the_same_numbers_cold_and_in_the_local_sandbox(benc
         assert (await local.ask(id=2, verb="replay", **request))["result"]["matches"] is False
 
 
+async def test_two_runs_of_the_same_millisecond_draw_other_numbers(bench: Bench) -> None:
+    runs = [await bench.start(SCRIPT) for _ in range(2)]
+    at = await bench.edge.now()
+    async with bench.edge.pool.acquire() as connection:
+        await connection.execute("set role none")
+        await connection.execute("update entries set time = $1 where run_id = any ($2::uuid[])", at, runs)
+        await connection.execute("set role rewind_api")
+    await bench.worker()
+    drawn = []
+    for run in runs:
+        await bench.until(run, called)
+        await bench.complete(run, 1, None)
+        await bench.until(run, ended)
+        exported = await journal(bench, run)
+        assert exported[0]["time"] == at
+        drawn += [json.dumps(number) for half in exported[-1]["output"]["value"] for number in half]
+    assert len(set(drawn)) == len(drawn)
+
+
 async def test_the_same_run_kept_warm_and_another_of_the_same_moment(bench: Bench) -> None:
     first, second = await bench.start(SCRIPT), await bench.start(SCRIPT)
     await bench.worker()

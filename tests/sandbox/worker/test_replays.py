@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ export default async function main() {
   try { await waitForSignal("go"); } finally { void g.echo("cleanup").catch(() => {}); }
 }"""
 FAILS = """export default async function main() { console.log("soon"); throw new RangeError("no"); }"""
+HOSTILE = Path(__file__).parents[2] / "cases" / "hostile"
 BURNS = """import { waitForSignal } from "rewind";
 export default async function main() { console.log("before"); await waitForSignal("go"); while (true) {} }"""
 BURNS_AT_ONCE = "export default async function main() { console.log(1); while (true) {} }"
@@ -132,6 +134,33 @@ async def test_an_aborted_run_matches_without_the_event_that_ended_it(
         await bench.signal(run, "go", 1, "s1")
     assert (await bench.until(run, over)).status is RunStatus.ABORTED
     assert (await replay(sandbox, bench, run))["matches"] is True
+
+
+@pytest.mark.parametrize("number", ["15", "16", "18"])
+@pytest.mark.parametrize("when", ["at the start", "after an await"])
+async def test_hostile_scripts_that_a_limit_ends_replay_to_the_same_end(
+    bench: Bench, sandbox: SandboxClient, number: str, when: str
+) -> None:
+    """Evicted after every activation, so the second activation of those that wait before is a replay as well."""
+    (path,) = HOSTILE.glob(f"{number}-*.ts")
+    source = path.read_text()
+    waits = when == "after an await"
+    if waits:
+        source = 'import { g } from "rewind:tools";\n' + source.replace(
+            "async function main() {", "async function main() {\n  await g.echo({ n: 1 });", 1
+        )
+    await bench.worker(warm_runs=0)
+    run = await bench.start(source, limits=Limits(cpu_ms_per_event=200))
+    if waits:
+        await bench.until(run, lambda record: record.calls == 1)
+        await bench.complete(run, 1, None)
+    record = await bench.until(run, over)
+    assert record.status is RunStatus.ABORTED
+    entries = await bench.edge.read_entries(bench.namespace, run)
+    assert [entry.type.name for entry in entries[-2:]] == ["CANCEL_REQUESTED", "RUN_ABORTED"]
+    assert b'"limit":"cpu"' in entries[-1].body
+    assert (await replay(sandbox, bench, run))["matches"] is True
+    assert await bench.edge.read_entries(bench.namespace, run) == entries
 
 
 async def test_another_script_diverges_where_it_differs(bench: Bench, sandbox: SandboxClient) -> None:
