@@ -7,6 +7,7 @@ then all but the names of arguments, then all but the tools' names; the last lin
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sandbox.compiler.declarations import START, WORKFLOWS
 from sandbox.compiler.tokens import estimate_tokens
 from sandbox.compiler.ts_text import key, line
 from sandbox.compiler.ts_types import (
@@ -42,8 +43,11 @@ _HTTP = (
 def render_prompt(tools: Sequence[TypedTool], *, http: bool, budget: int | None) -> str:
     """The tools within `budget` tokens of `tokens.TOKENIZER`; None: all of them in full.
 
+    What a workflow's `start` takes is what the workflow takes: the head says so once.
+
     Limits: `budget` is at least BUDGET_MIN, which is what the frame takes.
     """
+    tools = [tool for tool in tools if not (_is_workflow(tool) and tool.name.endswith(START))]
     full = [_full(tool) for tool in tools]
     whole = "".join([_head(tools, http=http), _HTTP if http else "", *full])
     if budget is None or estimate_tokens(whole) <= budget:
@@ -79,10 +83,33 @@ def compact(tool: TypedTool) -> str:
 
 
 def _head(tools: Sequence[TypedTool], *, http: bool, names_max: int = 8) -> str:
-    names = ["http"] * http + list(dict.fromkeys(tool.group or tool.name for tool in tools))
-    shown = ", ".join(names[:names_max]) + (", …" if len(names) > names_max else "")
-    call = "await tool(args, { timeout?, signal? })"
-    return f'// import {{ {shown} }} from "rewind:tools"; all calls are async: {call}\n'
+    plain, workflows = _by_module(tools)
+    names = ["http"] * http + plain
+    call = "all calls are async: await tool(args, { timeout?, signal? })"
+    lines = []
+    if names or not workflows:
+        lines.append(f'// import {{ {_first(names, names_max)} }} from "rewind:tools"; {call}\n')
+    if workflows:
+        lines.append(
+            f'// import {{ {_first(workflows, names_max)} }} from "rewind:workflows"; each call is a run of its own; '
+            "name.start(input) does not wait for it\n"
+        )
+    return "".join(lines)
+
+
+def _by_module(tools: Sequence[TypedTool]) -> tuple[list[str], list[str]]:
+    """What is imported from `rewind:tools`, and what from `rewind:workflows`."""
+    plain = dict.fromkeys(tool.group or tool.name for tool in tools if not _is_workflow(tool))
+    workflows = dict.fromkeys(tool.member.partition(".")[0] for tool in tools if _is_workflow(tool))
+    return list(plain), list(workflows)
+
+
+def _first(names: Sequence[str], count: int) -> str:
+    return ", ".join(names[:count]) + (", …" if len(names) > count else "")
+
+
+def _is_workflow(tool: TypedTool) -> bool:
+    return tool.name.startswith(WORKFLOWS)
 
 
 def _framed(tools: Sequence[TypedTool], *, http: bool, budget: int) -> str:
@@ -91,7 +118,11 @@ def _framed(tools: Sequence[TypedTool], *, http: bool, budget: int) -> str:
     if estimate_tokens("".join(texts)) * 3 > budget:
         texts[1] = "http: request, get, post, put, patch, delete\n" if http else ""
     if estimate_tokens("".join(texts)) * 3 > budget:
-        texts[0] = '// import { … } from "rewind:tools"\n'
+        plain, workflows = _by_module(tools)
+        modules = ["rewind:tools"] * bool(plain or http or not workflows) + ["rewind:workflows"] * bool(
+            workflows
+        )
+        texts[0] = "".join(f'// import {{ … }} from "{module}"\n' for module in modules)
     return "".join(texts)
 
 
@@ -163,6 +194,8 @@ def _signature(tool: TypedTool, args: str, result: str) -> str:
 def _call(tool: TypedTool) -> str:
     if tool.group is None:
         return tool.name
+    if _is_workflow(tool):
+        return tool.member
     name = key(tool.member)
     return f"{tool.group}[{name}]" if name.startswith('"') else f"{tool.group}.{name}"
 

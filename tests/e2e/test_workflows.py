@@ -1,5 +1,7 @@
 """Scripts that call workflows, on the real processes: child runs, their ends, cancels, kills."""
 
+import os
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 import rewind
 
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Stack, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -77,3 +79,188 @@ async def test_a_workflow_is_started_and_called(database_url: str, s3_url: str, 
         listed = [found.id async for found in sdk.runs.list(parent=run.id)]
         assert listed == [begun.id, awaited.id]
         assert {found.id async for found in sdk.runs.list(workflow="double")} == {alone.id, *listed}
+
+
+PARENTS = """
+import { run, sleep, ToolError, waitForSignal } from "rewind";
+import { double, wait } from "rewind:workflows";
+
+export default async function main(input: { how: string }) {
+  if (input.how === "catch") {
+    try { await double({ n: -1 }); }
+    catch (error) {
+      if (error instanceof ToolError) return { name: error.name, message: error.message, code: error.code, data: error.data, tool: error.tool };
+    }
+  }
+  if (input.how === "throw") await double({ n: -1 });
+  if (input.how === "fail") {
+    void wait({ name: "go" });
+    await wait.start({ name: "go" });
+    throw new Error("not today");
+  }
+  if (input.how === "wait") {
+    const begun = await wait.start({ name: "go" });
+    return [begun.id, await wait({ name: "go" })];
+  }
+  if (input.how === "many") {
+    const all = await Promise.all(Array.from({ length: 12 }, (_, n) => double({ n })));
+    return all.map((one) => one.doubled);
+  }
+}
+"""
+WAIT = """
+import { waitForSignal } from "rewind";
+
+export default async function main(input: { name: string }): Promise<string> {
+  return await waitForSignal<string>(input.name);
+}
+"""
+
+
+async def child_waited_for(sdk: rewind.AsyncRewind, run: str, children: int) -> str:
+    """The child that the run waits for, once it has so many."""
+
+    async def look() -> str | None:
+        found = await sdk.runs.get(run)
+        waits = [wait["run"] for wait in found.waiting_for if wait["kind"] == "child_run"]
+        return waits[0] if waits and len(found.children) == children else None
+
+    return str(await eventually(look, what="a child that is waited for"))
+
+
+async def test_how_children_end_and_with_whom(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    async with deployed(database_url, s3_url, tmp_path, double=DOUBLE, wait=WAIT) as (_, sdk):
+
+        async def start(how: str, **options: Any) -> rewind.Run:
+            return await sdk.runs.start(script=PARENTS, toolset="t", input={"how": how}, **options)
+
+        caught = await start("catch", wait="30s")
+        assert caught.output | {"data": None} == {
+            "name": "ToolError", "message": "cannot double -1", "code": "tool_failed", "data": None,
+            "tool": "workflows.double",
+        }  # fmt: skip
+        assert caught.output["data"]["name"] == "RangeError"
+        assert caught.output["data"]["run"] == caught.children[0]
+        thrown = await start("throw", wait="30s")
+        assert thrown.error is not None
+        assert (thrown.status, thrown.error["message"], thrown.error["line"]) == (
+            "failed",
+            "cannot double -1",
+            12,
+        )
+
+        run = await start("wait")
+        awaited = await child_waited_for(sdk, run.id, 2)
+        (begun,) = set((await sdk.runs.get(run.id)).children) - {awaited}
+        await sdk.runs.signal(awaited, "go", "done")
+        assert (await sdk.runs.wait(run.id)).output == [begun, "done"]
+        assert (await sdk.runs.get(begun)).status == "active"
+
+        for how, status in (("wait", "cancelled"), ("fail", "failed")):
+            run = await start(how)
+            awaited = await child_waited_for(sdk, run.id, 2) if how == "wait" else ""
+            if how == "wait":
+                await sdk.runs.cancel(run.id)
+            ended = await sdk.runs.wait(run.id)
+            assert ended.status == status
+            assert len(ended.children) == 2
+            awaited = awaited or ended.children[0]
+            child = await sdk.runs.wait(awaited)
+            assert (child.status, child.reason) == ("cancelled", "parent")
+            (other,) = set(ended.children) - {awaited}
+            assert (await sdk.runs.get(other)).status == "active"
+            (completed,) = [e for e in await journal(sdk, run.id, "tool_call_completed") if "error" in e]
+            assert completed["error"]["name"] == "CancelledError"
+
+
+async def test_calls_are_typed_and_pinned(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    async with deployed(database_url, s3_url, tmp_path, double=DOUBLE) as (_, sdk):
+        head = 'import { double } from "rewind:workflows";\n'
+        good = head + "export default async () => (await double({ n: 2 })).doubled;"
+        assert (await sdk.scripts.check(good, toolset="t")).output_type == "number"
+        for wrong, code in (
+            ('export default async () => await double({ n: "2" });', "TS2322"),
+            ("export default async () => (await double({ n: 2 })).tripled;", "TS2339"),
+            ("export default async () => (await double.start({ n: 2 })).doubled;", "TS2339"),
+        ):
+            found = await sdk.scripts.check(head + wrong, toolset="t")
+            assert [one["code"] for one in found.diagnostics] == [code], found.diagnostics
+        alone = await sdk.scripts.check(good)
+        assert not alone.ok
+        assert "workflows" in alone.diagnostics[0]["message"]
+        text = await sdk.toolsets.declarations("t")
+        assert 'declare module "rewind:workflows"' in text
+        prompt = await sdk.toolsets.declarations("t", format="prompt")
+        assert 'import { double } from "rewind:workflows"' in prompt
+
+        before = (await sdk.toolsets.get("t")).digest
+        first = await sdk.workflows.get("double")
+        await sdk.workflows.put("double", DOUBLE.replace("* 2", "* 3"))
+        assert (await sdk.runs.start(workflow="double", input={"n": 2}, wait="30s")).output["doubled"] == 6
+        assert (await sdk.runs.start(script=good, toolset="t", wait="30s")).output == 4
+        await sdk.toolsets.register("t", workflows=["double"])
+        assert (await sdk.toolsets.get("t")).digest != before
+        assert (await sdk.runs.start(script=good, toolset="t", wait="30s")).output == 6
+        assert [one.digest async for one in sdk.workflows.versions("double")][1] == first.digest
+        await sdk.workflows.delete("double")
+        assert [one.name async for one in sdk.workflows.list()] == []
+        assert (await sdk.runs.start(script=good, toolset="t", wait="30s")).output == 6
+        with pytest.raises(rewind.Refused) as refused:
+            await sdk.runs.start(workflow="double", input={"n": 2})
+        assert refused.value.code == "unknown_workflow"
+
+
+NEST = """
+import { nest } from "rewind:workflows";
+export default async function main(input: { depth: number }): Promise<number> {
+  return input.depth === 0 ? 0 : 1 + await nest({ depth: input.depth - 1 });
+}
+"""
+
+
+async def test_workflows_call_each_other_sixteen_deep(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    """A workflow that calls itself calls the version that its toolset is pinned to: an earlier one."""
+    first = "export default async function main(input: { depth: number }) { return input.depth; }"
+    async with deployed(database_url, s3_url, tmp_path, nest=first) as (_, sdk):
+        for version in range(17):
+            await sdk.workflows.put("nest", NEST, toolset="t", description=str(version))
+            await sdk.toolsets.register("t", workflows=["nest"])
+        run = await sdk.runs.start(script=NEST, toolset="t", input={"depth": 16}, wait="60s")
+        assert (run.output, run.error) == (16, None)
+        deep = await sdk.runs.start(script=NEST, toolset="t", input={"depth": 17}, wait="60s")
+        assert deep.error is not None
+        assert "at most 16 deep" in deep.error["message"]
+        assert len([found async for found in sdk.runs.list(workflow="nest", status="failed")]) == 16
+
+
+@pytest.mark.timeout(600)
+async def test_kills_leave_one_child_per_call(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    """serve and the worker are killed (-9) at random moments; a killed dispatcher's leases are waited for in moved time."""
+    seed = int(os.environ.get("REWIND_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+    print(f"\nseed {seed}")
+    rng = random.Random(seed)
+    async with deployed(database_url, s3_url, tmp_path, double=DOUBLE, wait=WAIT) as (stack, sdk):
+        for _ in range(6):
+            run = await sdk.runs.start(script=PARENTS, toolset="t", input={"how": "many"})
+            children = rng.randrange(0, 13)
+
+            async def reached(run: rewind.Run = run, children: int = children) -> bool:
+                found = await stack.database.row(
+                    "select count(*) as n from run_facts where parent ->> 'run' = $1", run.id
+                )
+                return bool(found["n"] >= children)
+
+            await eventually(reached, what="enough children", every_s=0.0005)
+            if rng.random() < 0.7:
+                stack.serve.kill()
+                stack.start_serve()
+            if rng.random() < 0.5:
+                await stack.kill_worker(stack.workers[0])
+            await stack.ready()
+            await stack.database.advance(30_001)
+            ended = await sdk.runs.wait(run.id, timeout_s=90)
+            assert (ended.error, ended.output) == (None, [2 * n for n in range(12)])
+            assert ended.children == sorted(set(ended.children))
+            assert len(ended.children) == 12
+            replayed = await sdk.runs.replay(run.id)
+            assert replayed["matches"] is True
