@@ -33,6 +33,7 @@ from sandbox.journal.entries import (
     ToolFailure,
     Value,
 )
+from sandbox.journal.errors import QuotaExceeded
 from sandbox.journal.fork import idempotency_key
 from sandbox.journal.ids import Epoch, Json, NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.interface import EventAppend, Guard, RunStatus, StartRun, StoredEntry
@@ -83,7 +84,10 @@ class ChildStarter:
         child, request = earlier or child_id(call.run, call.call, place.since), None
         if earlier is None:
             request = await self._request(call, scheduled, pin, place, child)
-        begun = await self._store.start_child(call.key, claim_id, child, request, awaited=pin.awaited)
+        try:
+            begun = await self._store.start_child(call.key, claim_id, child, request, awaited=pin.awaited)
+        except QuotaExceeded as error:
+            raise failed("rate_limited", str(error), retryable=True) from None
         if begun is ChildStart.GONE or pin.awaited:
             return None
         return value_of({"id": child})
@@ -111,7 +115,10 @@ class ChildStarter:
             raise failed("tool_removed", f"the version of the workflow `{pin.name}` that was pinned is gone")
         await self._check_input(call, scheduled.args, version)
         program = program_of(version)
-        report = await self._scripts.ensure(call.organization, call.namespace, program)
+        try:
+            report = await self._scripts.ensure(call.organization, call.namespace, program)
+        except QuotaExceeded as error:
+            raise failed("rate_limited", str(error), retryable=True) from None
         if not report.ok:
             raise failed("tool_failed", f"the script of the workflow `{pin.name}` cannot run any more")
         deadline = TimeMs(min(place.deadline, place.now + TTL_MS_MAX))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import asyncpg
 
@@ -11,7 +12,7 @@ from sandbox.store.hints import HintBus
 from sandbox.store.interface import RunStatus, StartRun
 from sandbox.store.postgres.batcher import RETRIED, RETRIES_MAX
 from sandbox.store.postgres.calls import CallKey
-from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.connection import acquired, quota_exceeded
 from sandbox.store.postgres.keys import NamespaceKeys
 from sandbox.store.postgres.rows import json_of
 from sandbox.store.postgres.sealed import SealedStart, seal_start
@@ -106,17 +107,21 @@ class ChildRuns:
     ) -> ChildStart:
         """Start the child of a call, unless it was started before; `awaited`: it then has the call.
 
-        `request` None: it was started before. Errors: Unavailable; again is harmless. DataErased.
+        `request` None: it was started before. Errors: Unavailable; again is harmless. QuotaExceeded, DataErased.
         """
         sealed = None if request is None else await seal_start(self.keys, request)
         for attempt in range(1, RETRIES_MAX + 1):
             try:
                 async with acquired(self.pool) as connection, connection.transaction():
-                    done = await _start_child(connection, call, claim_id, child, sealed, awaited=awaited)
+                    done, refusal = await _start_child(
+                        connection, call, claim_id, child, sealed, awaited=awaited
+                    )
                 break
             except RETRIED:
                 if attempt == RETRIES_MAX:
                     raise
+        if refusal is not None:
+            raise quota_exceeded(refusal)
         if self._hints is not None and done is ChildStart.NEW:
             self._hints.send("worker", {"k": "ready"})
         return done
@@ -177,18 +182,21 @@ async def _start_child(
     sealed: SealedStart | None,
     *,
     awaited: bool,
-) -> ChildStart:
+) -> tuple[ChildStart, dict[str, Any] | None]:
+    """What was found and done; and of a child that is not started, which quota is used up."""
     found = ChildStart(
         await connection.fetchval("select claim_child($1,$2,$3,$4,$5)", claim_id, *call, child)
     )
     if found is ChildStart.GONE:
-        return found
+        return found, None
     if found is ChildStart.NEW:
         if sealed is None:  # it was deleted meanwhile
-            return ChildStart.GONE
-        await start(connection, sealed)
+            return ChildStart.GONE, None
+        verdict = await start(connection, sealed)
+        if verdict.refusal is not None:
+            return found, verdict.refusal
         if sealed.named is not None:
             await refer(connection, [(sealed.start.namespace, sealed.named, child)])
     if awaited:
         await connection.execute("select hold_call($1,$2,$3,$4)", *call, child)
-    return found
+    return found, None

@@ -173,6 +173,19 @@ async def test_what_cannot_be_started_is_a_failure_that_says_why(api: Api) -> No
     assert (await view(api, run))["children"] == []
 
 
+async def test_a_child_counts_as_a_run(api: Api) -> None:
+    run, puppet = await parent_of(api)
+    limited = await api.call("PATCH", "/v1/namespaces/acme/quotas", json={"active_runs": 1})
+    assert limited.status_code == 200, limited.text
+    async with dispatching(api):
+        await call(puppet, api)
+        (entry,) = await outcomes(api, run)
+    error = entry["error"]
+    assert (error["name"], error["code"], error["retryable"]) == ("ToolError", "rate_limited", True)
+    assert "active" in error["message"]
+    assert (await view(api, run))["children"] == []
+
+
 async def test_a_call_that_is_told_to_stop_cancels_its_child(api: Api) -> None:
     run, puppet = await parent_of(api)
     async with dispatching(api):
