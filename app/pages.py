@@ -15,8 +15,11 @@ from dashboard.entrance import Entrance
 from dashboard.mails import DevMails
 from dashboard.organizations import Organizations
 from dashboard.providers import ProviderPages
+from dashboard.sso import SsoPages
 from dashboard.web import Site
+from tenancy.identity.domains import DnsResolver, TxtResolver
 from tenancy.identity.providers import Providers
+from tenancy.identity.sso import Sso
 from tenancy.keys.service import Keys
 from tenancy.people.members import Members
 from tenancy.people.oidc import OidcClient, Provider
@@ -36,6 +39,7 @@ class PagesSettings:
     mails_shown: bool = False
     provider: Provider | None = None
     """Signs in people of the whole deployment."""
+    resolver: TxtResolver = field(default_factory=DnsResolver)
     passwords: Passwords = field(default_factory=Passwords)
 
 
@@ -58,10 +62,12 @@ def pages_of(
     providers = Providers(pool, client, box, deployment=settings.provider, public_url=settings.public_url)
     members = Members(pool, passwords, public_url=settings.public_url)
     site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
-    entrance = Entrance(site, providers)
+    sso = Sso(pool, client, box, settings.resolver, insecure=egress.lists)
+    entrance = Entrance(site, providers, sso)
     routes: list[BaseRoute] = [
         *Accounts(site, entrance).routes(),
         *ProviderPages(site, entrance).routes(),
+        *SsoPages(site, members, sso, providers).routes(),
         *Organizations(site, members, keys).routes(),
         *AccountSessions(site).routes(),
         Mount("/static", StaticFiles(directory=STATIC)),

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from dashboard.web import Site, client_of, to
 from sandbox.journal.errors import ApiError
 from tenancy.identity.providers import Providers
+from tenancy.identity.sso import Sso
 
 OFFER = "link"
 """The cookie of an account at a provider that is linked once its person has signed in."""
@@ -17,6 +18,7 @@ OFFER = "link"
 class Entrance:
     site: Site
     providers: Providers
+    sso: Sso
 
     async def form(
         self,
@@ -46,10 +48,14 @@ class Entrance:
     async def enter(
         self, request: Request, person: str, *, method: str, next_: str, sso: str | None = None
     ) -> Response:
-        """A session for a person that is proven, and on to where it wanted to go."""
+        """A session for a person that is proven, and on to where it wanted to go.
+
+        Errors: InsufficientScope when its organization wants another way.
+        """
         accepted = await self.providers.accept_offer(self.site.step(request, OFFER), person)
         if accepted is not None:
             method, sso, next_ = "oidc", accepted.connection, accepted.next
+        await self.sso.require(person, method=method, sso=sso)
         await self.site.leave(request)
         session = await self.site.people.begin_session(client_of(request), person, method=method, sso=sso)
         response = self.site.begin(to(next_), session)

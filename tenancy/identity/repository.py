@@ -219,3 +219,54 @@ async def requiring_sso(connection: Any, person: str, domain: str) -> list[Any]:
         domain,
     )
     return found
+
+
+# -- Domains of organizations
+
+
+async def list_domains(connection: Any, organization: OrganizationId) -> list[Any]:
+    found: list[Any] = await connection.fetch(
+        "select domain, token, proven_at, sso_required_at from organization_domains "
+        "where organization_id = $1 order by domain",
+        organization,
+    )
+    return found
+
+
+async def insert_domain(connection: Any, organization: OrganizationId, domain: str, token: str) -> None:
+    """One that is there already keeps its token and what was proven with it."""
+    await connection.execute(
+        "insert into organization_domains (organization_id, domain, token, created_at) "
+        "values ($1, $2, $3, now_ms()) on conflict do nothing",
+        organization,
+        domain,
+        token,
+    )
+
+
+async def prove_domain(connection: Any, organization: OrganizationId, domain: str) -> None:
+    await connection.execute(
+        "update organization_domains set proven_at = coalesce(proven_at, now_ms()) "
+        "where organization_id = $1 and domain = $2",
+        organization,
+        domain,
+    )
+
+
+async def require_domain(connection: Any, organization: OrganizationId, domain: str, *, on: bool) -> None:
+    await connection.execute(
+        "update organization_domains set sso_required_at = case when $3 then coalesce(sso_required_at, now_ms()) end "
+        "where organization_id = $1 and domain = $2 and (proven_at is not null or not $3)",
+        organization,
+        domain,
+        on,
+    )
+
+
+async def delete_domain(connection: Any, organization: OrganizationId, domain: str) -> bool:
+    done = await connection.fetchval(
+        "delete from organization_domains where organization_id = $1 and domain = $2 returning true",
+        organization,
+        domain,
+    )
+    return bool(done)

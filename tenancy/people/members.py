@@ -12,7 +12,7 @@ from tenancy.errors import InsufficientScope, NotFound, OrganizationSuspended
 from tenancy.ids import new_id, parse_id
 from tenancy.people import mail, repository
 from tenancy.people.passwords import Passwords, weakness
-from tenancy.people.roles import may_manage, scopes_of
+from tenancy.people.roles import STRONG_METHODS, may_manage, scopes_of
 from tenancy.people.service import Session, checked_email, digest, new_secret, send
 from tenancy.principals import Principal, Role
 from tenancy.repository import now_ms
@@ -59,12 +59,19 @@ class Members:
         row = None
         if id_ is not None:
             async with acquired(self._pool) as connection:
-                row = await repository.member_role(connection, OrganizationId(id_), session.person)
+                row = await repository.member_role(
+                    connection, OrganizationId(id_), session.person, session.id
+                )
         if id_ is None or row is None:
             raise NotFound("There is no such organization, or you are no member of it.")
         if row["organization_suspended"]:
             raise OrganizationSuspended("This organization is suspended.")
         role = _role(row["role"])
+        if row["sso_missing"] and not (role is Role.OWNER and session.method in STRONG_METHODS):
+            raise InsufficientScope(
+                f"{row['organization_name']} wants its members to sign in with their organization (SSO). Sign "
+                "out, and choose that on the sign-in page."
+            )
         require_role(role, at_least)
         return Membership(OrganizationId(id_), row["organization_name"], role)
 

@@ -261,14 +261,22 @@ async def insert_member(
     return bool(made)
 
 
-async def member_role(connection: Any, organization: OrganizationId, person: str) -> Any | None:
-    """(role, organization_name, organization_suspended), or None."""
+async def member_role(
+    connection: Any, organization: OrganizationId, person: str, session: str | None = None
+) -> Any | None:
+    """(role, organization_name, organization_suspended, sso_missing: this session is none of its SSO), or None."""
     return await connection.fetchrow(
-        "select m.role, o.name as organization_name, o.suspended_at is not null as organization_suspended "
-        "from members m join organizations o on o.id = m.organization_id "
+        "select m.role, o.name as organization_name, o.suspended_at is not null as organization_suspended, "
+        "exists (select from organization_domains d where d.organization_id = o.id "
+        "and d.domain = split_part(p.email, '@', 2) and d.sso_required_at is not null) "
+        "and not exists (select from sessions s join sso_connections used on used.id = s.connection_id "
+        "join sso_connections own on own.issuer = used.issuer and own.organization_id = o.id "
+        "where s.id = $3) as sso_missing "
+        "from members m join organizations o on o.id = m.organization_id join people p on p.id = m.person_id "
         "where m.organization_id = $1 and m.person_id = $2",
         organization,
         person,
+        session,
     )
 
 

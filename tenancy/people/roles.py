@@ -2,6 +2,8 @@
 
 from tenancy.principals import Role, Scope
 
+STRONG_METHODS = frozenset({"password+code", "passkey"})
+"""Sign-ins with a second factor: what owners may use where SSO is required."""
 _READS = frozenset({Scope.RUNS_READ})
 _WRITES = frozenset(
     {Scope.RUNS_READ, Scope.RUNS_WRITE, Scope.SIGNALS_WRITE, Scope.APPROVALS_WRITE, Scope.SCRIPTS_CHECK}
