@@ -59,7 +59,7 @@ class Tsc:
         assert process.stdin is not None
         assert process.stdout is not None
         self.files: Files = {}
-        self.dead = False
+        self._killed = False
         self.confinement = confinement
         self._process = process
         self._stdin = process.stdin
@@ -105,6 +105,11 @@ class Tsc:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def dead(self) -> bool:
+        """Killed by us, or ended by itself or by others, also while nobody asked it anything."""
+        return self._killed or self._process.returncode is not None or self._stdin.is_closing()
+
     def cpu_ns(self) -> int:
         """CPU of the process so far; 0 when it is gone."""
         try:
@@ -138,7 +143,7 @@ class Tsc:
         return message.get("result")
 
     def kill(self) -> None:
-        self.dead = True
+        self._killed = True
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
 
@@ -148,6 +153,8 @@ class Tsc:
         await self._process.wait()
 
     def _send(self, message: dict[str, Any]) -> None:
+        if self._stdin.is_closing():  # uvloop raises RuntimeError then
+            raise BrokenPipeError
         body = orjson.dumps(message)
         self._stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
 

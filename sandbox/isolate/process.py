@@ -86,17 +86,22 @@ class ChildProcess:
     confinement: dict[str, str] = field(default_factory=dict)
     isolates: OrderedDict[int, Droppable] = field(default_factory=OrderedDict)
     """Those in it by number, the one that was idle longest first."""
-    dead: bool = False
     turns: Turns = field(default_factory=Turns)
     resident_bytes: int = 0
     """After the last watched request, and how much more than before it."""
     grown_bytes: int = 0
+    _killed: bool = False
     _flight: _Flight | None = None
     _stderr: bytes = b""
 
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def dead(self) -> bool:
+        """Killed by us, or ended by itself or by others, also while it had nothing to do: that is nobody's fault."""
+        return self._killed or self.process.poll() is not None or self.writer.is_closing()
 
     async def ask(self, request: Frame, *, tenant: str = "") -> Frame:
         """Send and wait for the answer, unwatched."""
@@ -148,7 +153,7 @@ class ChildProcess:
             self.writer.write(request.encode())
 
     def kill(self) -> None:
-        self.dead = True
+        self._killed = True
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGKILL)
 

@@ -5,6 +5,7 @@ and a plan made on an empty table must not turn into scans later.
 """
 
 import asyncio
+import contextlib
 import datetime as dt
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -93,7 +94,8 @@ async def acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
             try:
                 yield connection
             except LOST:
-                connection.terminate()
+                with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool let go of it
+                    connection.terminate()
                 raise
             except asyncpg.PostgresError as error:
                 if error.sqlstate != QUOTA_STATE:

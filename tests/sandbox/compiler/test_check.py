@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from sandbox.compiler.check import Checker
 from sandbox.compiler.diagnostics import nested_too_deeply, readable
@@ -228,8 +229,25 @@ async def test_a_child_that_dies_of_others_is_nobodys_fault(checker: Checker) ->
     await asyncio.sleep(0)
     for seat in checker._all:
         assert seat.tsc is not None
-        os.kill(seat.tsc.pid, 9)
+        if not seat.tsc.dead:
+            os.kill(seat.tsc.pid, 9)
     assert await task == []
+
+
+async def test_a_child_that_was_killed_between_checks_is_replaced() -> None:
+    """On the loop of the product, which refuses to write to a pipe that is closed. New ones, so that none was used."""
+
+    async def check_after_kills() -> None:
+        async with Checker() as checker:
+            for _ in range(2):
+                for seat in checker._all:
+                    assert seat.tsc is not None
+                    os.kill(seat.tsc.pid, 9)
+                    await seat.tsc._process.wait()
+                for _ in checker._all:
+                    assert await errors(checker, "export default async () => 1;") == []
+
+    await asyncio.to_thread(uvloop.run, check_after_kills())
 
 
 async def test_its_process_is_confined(checker: Checker) -> None:

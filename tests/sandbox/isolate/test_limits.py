@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from sandbox.isolate import pool as pools
-from sandbox.isolate.api import ChildDied, LimitExceeded, RunSetup, SandboxFault, ToolName
+from sandbox.isolate.api import ChildDied, IsolateLost, LimitExceeded, RunSetup, SandboxFault, ToolName
 from sandbox.isolate.compiled import Compiled, Import
 from sandbox.isolate.pool import ChildPool, IsolateInChild
 from tests.sandbox.isolate.world import SEED, START_MS, value
@@ -228,6 +229,27 @@ async def test_a_crashed_child_is_replaced(pool: ChildPool) -> None:
     again = await opened(pool, LOOP)
     assert (await again.deliver([started()])).stage == "running"
     await again.close()
+
+
+async def test_an_idle_child_that_was_killed_is_nobodys_fault() -> None:
+    """On the loop of the product, which refuses to write to a socket that is closed."""
+
+    async def kill_and_go_on() -> None:
+        async with ChildPool(children=1) as pool:
+            held = [await opened(pool, LOOP) for _ in range(4)]
+            for isolate in held:
+                await isolate.deliver([started()])
+            child = pool.children[0]
+            os.kill(child.pid, signal.SIGKILL)
+            await asyncio.to_thread(os.waitid, os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+            with pytest.raises(IsolateLost):
+                await held[0].deliver([completed(1)])
+            for isolate in held:
+                await isolate.close()
+            again = await opened(pool, LOOP)
+            assert (await again.deliver([started()])).stage == "running"
+
+    await asyncio.to_thread(uvloop.run, kill_and_go_on())
 
 
 async def test_no_state_carries_over_between_runs(pool: ChildPool) -> None:
