@@ -4,7 +4,7 @@ Every break of a rule is one line of `problems`; the test fails with all of them
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +12,12 @@ import rewind
 
 from sandbox.activation.verify import END_TYPES
 from sandbox.journal.ids import NamespaceId, RunId, Sha256
-from sandbox.journal.state import fold
 from sandbox.store.interface import StoredEntry
 from sandbox.store.memory import decoded
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.seal import Root, link
 from tests.chaos.crowd import Played
-from tests.chaos.plans import FAILURE
+from tests.chaos.plans import CHILD, FAILURE
 from tests.chaos.tool_server import UNREPEATABLE
 from tests.conformance.test_histories import compare_end
 
@@ -36,13 +35,16 @@ class Effects:
     """The world's log: by idempotency key, what was done."""
 
     by_key: dict[str, list[dict[str, Any]]]
+    by_step: dict[int, list[dict[str, Any]]]
 
     @classmethod
     def of(cls, lines: list[dict[str, Any]]) -> "Effects":
-        found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        keys: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        steps: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for line in lines:
-            found[line["key"]].append(line)
-        return cls(found)
+            keys[line["key"]].append(line)
+            steps[line["step"]].append(line)
+        return cls(keys, steps)
 
 
 class Audit:
@@ -60,29 +62,33 @@ class Audit:
         self.entries = 0
 
     async def check(self, played: Played) -> None:
-        """Look at one run from all sides."""
-        try:
-            for problem in [problem async for problem in self._look(played)]:
-                self.problems.append(f"run {played.run} (plan {played.plan.serial}): {problem}")
-        except Exception as error:
-            self.problems.append(f"run {played.run} (plan {played.plan.serial}): {error!r}")
+        """Look at one run and its children from all sides."""
+        shown = await self._client.runs.get(played.run, namespace=played.namespace)
+        if shown.ended:
+            self.endings[shown.status] += 1
+            journal = await self._run(played.run, played.namespace)
+            self._note(shown, [*_signals(played, journal), *self._end(played, shown)])
+        else:
+            self._note(shown, [f"it has not ended: {shown.status}, {shown.waiting_for}"])
+        for child in shown.children:
+            self.outcomes["child runs"] += 1
+            await self._run(child, played.namespace)
 
-    async def _look(self, played: Played) -> Any:
-        run, namespace = RunId(played.run), played.namespace
+    async def _run(self, run: str, namespace: str) -> list[dict[str, Any]]:
+        """What holds for every run, whatever it did; its journal."""
         shown = await self._client.runs.get(run, namespace=namespace)
-        self.endings[shown.status] += 1
-        if not shown.ended:
-            yield f"it has not ended: {shown.status}, {shown.waiting_for}"
-            return
         journal = list(await self._client.runs.journal(run, namespace=namespace))
         self.entries += len(journal)
-        for problem in [*self._calls(run, journal), *_signals(played, journal), *self._end(played, shown)]:
-            yield problem
-        async for problem in self._stored(run, namespace):
-            yield problem
+        self._note(shown, self._calls(RunId(run), journal))
+        self._note(shown, [problem async for problem in self._stored(RunId(run), namespace)])
         replayed = await self._client.runs.replay(run, namespace=namespace)
         if not replayed["matches"]:
-            yield f"a replay diverges: {replayed.get('diverged_at')}"
+            self._note(shown, [f"a replay diverges: {replayed.get('diverged_at')}"])
+        return journal
+
+    def _note(self, run: rewind.Run, problems: Iterable[str]) -> None:
+        whose = f"run {run.id} (serial {run.labels.get('serial', 'of its parent')})"
+        self.problems += [f"{whose}: {problem}" for problem in problems]
 
     # -- Calls against the world's log
 
@@ -97,6 +103,11 @@ class Audit:
             self._known_keys.add(key)
             tool, step = made[number]["tool"], made[number]["args"]["value"]["step"]
             lines = self._effects.by_key.get(key, [])
+            if tool in CHILD:
+                lines = self._effects.by_step.get(step, [])
+                if len({line["key"] for line in lines}) > 1:
+                    yield f"call {number}: more than one child run did its work: {lines}"
+                lines = lines[:1]  # the child's own call is looked at there
             for problem in self._call(tool, step, done[number], lines, stopped=stopped):
                 yield f"call {number} of {tool}, step {step}: {problem} ({done[number]}, {lines})"
 
@@ -105,9 +116,10 @@ class Audit:
     ) -> Iterator[str]:
         attempts, error = outcome["attempts"], outcome.get("error")
         self.outcomes[f"{tool} {error['name'] if error else 'result'}"] += 1
-        self.outcomes["effects"] += len(lines)
-        self.outcomes["effects repeated"] += max(0, len(lines) - 1)
-        if any((line["tool"], line["step"]) != (tool, step) for line in lines):
+        if tool not in CHILD:
+            self.outcomes["effects"] += len(lines)
+            self.outcomes["effects repeated"] += max(0, len(lines) - 1)
+        if tool not in CHILD and any((line["tool"], line["step"]) != (tool, step) for line in lines):
             yield "the world did something else for this key"
         if len(lines) > attempts:
             yield f"{len(lines)} effects of {attempts} attempts"
@@ -117,6 +129,8 @@ class Audit:
             number = outcome["result"].get("value", {}).get("number")
             if not lines or (number is not None and number not in {line["number"] for line in lines}):
                 yield "a result that the world does not know of"
+        elif tool in CHILD and stopped:
+            return  # it ended with its parent
         elif error["name"] == WITHDRAWN:
             if attempts or lines:
                 yield "withdrawn, although it had begun"
@@ -186,7 +200,7 @@ class Audit:
             yield "its row is gone, or its journal does not end with an end"
             return
         try:
-            compare_end(record, fold(map(decoded, entries)))
+            compare_end(record, [decoded(entry) for entry in entries])
         except AssertionError as error:
             yield f"its row is not the fold of its journal: {error}"
         root = Root(run)

@@ -20,7 +20,6 @@ from tests.chaos.proxy import Proxy
 from tests.e2e.stack import REPOSITORY, Database, Process, Stack
 from tests.fixtures.mcp_server import McpProcess
 
-SERVES, WORKERS, HOSTS = 2, 3, 2
 HOSTS_START_S = 60
 
 
@@ -52,12 +51,24 @@ class World(McpProcess):
 class Cluster(Stack):
     """`async with Cluster(...)`: all of it, and ways to break it. `parts` are the processes that may be killed."""
 
-    def __init__(self, postgres: EmbeddedPostgres, proxy: Proxy, s3_url: str, folder: Path) -> None:
+    def __init__(
+        self,
+        postgres: EmbeddedPostgres,
+        proxy: Proxy,
+        s3_url: str,
+        folder: Path,
+        *,
+        serves: int,
+        workers: int,
+        hosts: int,
+    ) -> None:
         through = postgres.url().replace(str(postgres.socket_dir), str(proxy.folder))
         super().__init__(
-            through, s3_url, folder, workers=WORKERS, environ={"REWIND_EGRESS_ALLOW": "127.0.0.0/8"}
+            through, s3_url, folder, workers=workers, environ={"REWIND_EGRESS_ALLOW": "127.0.0.0/8"}
         )
         self.database = Database(postgres.url())
+        self._others = [f"serve-{index}" for index in range(1, serves)]
+        self._others += [f"hosts-{index}" for index in range(hosts)]
         self.postgres = postgres
         self.proxy = proxy
         self.world = World(folder / "effects.jsonl")
@@ -87,10 +98,7 @@ class Cluster(Stack):
 
     async def _start(self) -> None:
         await super()._start()
-        for name in (
-            *(f"serve-{index}" for index in range(1, SERVES)),
-            *(f"hosts-{index}" for index in range(HOSTS)),
-        ):
+        for name in self._others:
             self.launch(name)
         self._started_at = dict.fromkeys(self.parts, 0.0)
 

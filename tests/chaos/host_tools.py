@@ -11,7 +11,7 @@ import rewind
 
 from tests.e2e.stack import pause
 
-TOOLSET = "chaos"
+TOOLSET, CHORES = "chaos", "chores"
 NAMESPACES = ("acme", "bolt", "crate")
 RETRIES = {"attempts": 4, "backoff": "50ms", "max": "200ms"}
 BIG_CHARS = 90_000
@@ -63,7 +63,7 @@ async def main(url: str, key: str, world: str) -> None:
         httpx2.AsyncClient(trust_env=False, timeout=30) as client,
         rewind.AsyncRewind(api_key=key, base_url=url, max_retries=40) as sdk,
     ):
-        worker = sdk.worker(toolset=TOOLSET, tools=host_tools(world, client), max_slots=SLOTS)
+        worker = sdk.worker(tools=host_tools(world, client), max_slots=SLOTS)
         await worker.run_until_signal()
 
 

@@ -10,8 +10,9 @@ from typing import Any
 SCRIPT = """
 import { sleep, waitForSignal, progress } from "rewind";
 import { host, world } from "rewind:tools";
+import { chore } from "rewind:workflows";
 
-const groups: any = { host, world };
+const groups: any = { host, world, workflows: { chore } };
 
 async function call(step: any, init?: any): Promise<any> {
   const [group, name] = step.tool.split(".");
@@ -62,8 +63,21 @@ export default async function main(input: { steps: any[], cleanup: any }) {
 }
 """
 
+CHORE = """
+import { sleep } from "rewind";
+import { host } from "rewind:tools";
+
+export default async function main(input: { step: number, before: number, after: number }) {
+  await sleep(input.before);
+  const found: any = await host.again(input);
+  return { step: found.step, number: found.number };
+}
+"""
+"""The workflow `chore`, which runs call as children."""
+
 HOST = ("host.once", "host.again", "host.big", "host.flaky", "host.refuse")
 WORLD = ("world.once", "world.again")
+CHILD = ("workflows.chore",)
 FAILURE = "planned"
 
 
@@ -127,7 +141,7 @@ class Planner:
         self._count += 1
         return self._serial * 1000 + self._count
 
-    def _call(self, do: str = "call", tools: tuple[str, ...] = HOST + WORLD) -> dict[str, Any]:
+    def _call(self, do: str = "call", tools: tuple[str, ...] = HOST + WORLD + CHILD) -> dict[str, Any]:
         rng = self._rng
         before, after = (rng.choice([0, 0, 10, 150, 800]) for _ in range(2))
         return {

@@ -22,8 +22,8 @@ from sandbox.store.sealing import DataKey
 from tests.chaos.audit import Audit, Effects
 from tests.chaos.cluster import Cluster
 from tests.chaos.crowd import Crowd
-from tests.chaos.host_tools import TOOLSET, host_tools
-from tests.chaos.plans import Plan, Planner
+from tests.chaos.host_tools import CHORES, TOOLSET, host_tools
+from tests.chaos.plans import CHORE, Plan, Planner
 from tests.chaos.proxy import Proxy
 from tests.chaos.storm import Storm
 from tests.e2e.stack import eventually, pause
@@ -31,11 +31,16 @@ from tests.e2e.stack import eventually, pause
 pytestmark = pytest.mark.e2e
 
 SOAK = os.environ.get("REWIND_SOAK") == "1"
-RUNS = int(os.environ.get("REWIND_CHAOS_RUNS", "200" if SOAK else "24"))
-STORM_S = float(os.environ.get("REWIND_CHAOS_S", "180" if SOAK else "20"))
+RUNS = int(os.environ.get("REWIND_CHAOS_RUNS", "200" if SOAK else "16"))
+STORM_S = float(os.environ.get("REWIND_CHAOS_S", "180" if SOAK else "15"))
+SERVES, WORKERS, HOSTS = (2, 3, 2) if SOAK else (2, 2, 1)
 SETTLE_S = 240
 STEP_MS, STEP_S = 5_000, 0.8
 """After the storm time runs faster, so that the leases of the dead end; a live tool answers long before its own."""
+
+
+def _cluster(postgres: EmbeddedPostgres, proxy: Proxy, s3_url: str, folder: Path) -> Cluster:
+    return Cluster(postgres, proxy, s3_url, folder, serves=SERVES, workers=WORKERS, hosts=HOSTS)
 
 
 async def play(cluster: Cluster, storm: Storm, plans: list[Plan]) -> Crowd:
@@ -43,7 +48,10 @@ async def play(cluster: Cluster, storm: Storm, plans: list[Plan]) -> Crowd:
     starts = random.Random(len(plans))
     async with rewind.AsyncRewind(api_key=cluster.api_key, base_url=cluster.url, max_retries=40) as client:
         world = {"name": "world", "url": f"{cluster.world.base}/mcp"}
-        await client.toolsets.register(TOOLSET, mcp=[world], tools=host_tools(cluster.world.base))
+        tools = host_tools(cluster.world.base)
+        await client.toolsets.register(CHORES, tools=tools)
+        await client.workflows.put("chore", CHORE, toolset=CHORES)
+        await client.toolsets.register(TOOLSET, mcp=[world], tools=tools, workflows=["chore"])
         crowd = Crowd(client)
         playing = [asyncio.create_task(crowd.play(plan, starts.uniform(0, STORM_S * 0.7))) for plan in plans]
         try:
@@ -67,9 +75,10 @@ async def _settled(cluster: Cluster, runs: int) -> bool:
     ):
         await cluster.release(str(row["run_id"]), row["name"])
     row = await cluster.database.row(
-        "select count(*) as started, count(*) filter (where f.sealed) as sealed from run_facts f"
+        "select count(*) as started, count(*) filter (where sealed) as sealed,"
+        " count(*) filter (where parent is null) as asked from run_facts"
     )
-    return bool(row["started"] == row["sealed"] == runs)
+    return bool(row["asked"] == runs and row["started"] == row["sealed"])
 
 
 def _report(storm: Storm, audit: Audit, cluster: Cluster) -> str:
@@ -100,7 +109,7 @@ async def test_whatever_is_killed_every_run_ends_right_and_no_effect_is_lost_or_
     with EmbeddedPostgres(tmp_path / "postgres") as postgres:
         await upgrade(postgres.url())
         with Proxy(tmp_path / "proxy", postgres.socket_dir) as proxy:
-            async with Cluster(postgres, proxy, s3_url, tmp_path) as cluster:
+            async with _cluster(postgres, proxy, s3_url, tmp_path) as cluster:
                 storm = Storm(cluster, rng)
                 try:
                     crowd = await play(cluster, storm, plans)
