@@ -29,7 +29,8 @@ declare
 begin
   perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
   if not found then return false; end if;
-  update pending set stopping = true, due_why = 2, due = case when attempt = 0 or deferred then at else at + 30000 end
+  update pending set stopping = true, due_why = case when deferred then 6 else 2 end,
+      due = case when attempt = 0 or deferred then at else at + 30000 end
     where namespace_id = p_ns and run_id = p_run and kind = 0 and not stopping;
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 6, 0, 0, at, at)
     on conflict do nothing;
@@ -1507,7 +1508,7 @@ COMMENT ON COLUMN public.pending.name IS 'The tool, the signal, or why the timer
 
 COMMENT ON COLUMN public.pending.due IS 'When the scheduler acts: timers fire; for calls see due_why.';
 
-COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires, 5 approval expires.';
+COMMENT ON COLUMN public.pending.due_why IS 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral expires, 5 approval expires, 6 deferred and withdrawn.';
 
 COMMENT ON COLUMN public.pending.route IS 'Calls: 0 host tool (claimed by workers of the customer), 1 dispatcher; 2 and 3 the same, kept back while as many calls of the run as may be are in flight.';
 

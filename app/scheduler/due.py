@@ -15,6 +15,7 @@ from sandbox.store.approvals import Decision
 from sandbox.store.interface import DueRow, DueWhy, EventAppend, Guard, PendingKind
 
 WITHDRAWN = ToolFailure("CancelledError", None, "the call was withdrawn before it began")
+PUT_OFF = ToolFailure("CancelledError", None, "the deferred call was withdrawn")
 LOST = ToolFailure(
     "OutcomeUnknownError",
     None,
@@ -85,4 +86,6 @@ def _failure(row: DueRow) -> ToolFailure:
         return ToolFailure(
             "ToolError", "timeout", "the deferred call was not completed in time", retryable=False
         )
+    if row.why is DueWhy.WITHDRAWN:
+        return PUT_OFF
     return WITHDRAWN if row.attempt == 0 else LOST

@@ -58,7 +58,8 @@ declare
 begin
   perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
   if not found then return false; end if;
-  update pending set stopping = true, due_why = 2, due = case when attempt = 0 or deferred then at else at + 30000 end
+  update pending set stopping = true, due_why = case when deferred then 6 else 2 end,
+      due = case when attempt = 0 or deferred then at else at + 30000 end
     where namespace_id = p_ns and run_id = p_run and kind = 0 and not stopping;
   insert into pending (namespace_id, run_id, kind, n, seq, since, due) values (p_ns, p_run, 6, 0, 0, at, at)
     on conflict do nothing;

@@ -24,7 +24,7 @@ create index approvals_open on approvals (organization_id, requested_at, run_id,
 create index approvals_namespace on approvals (namespace_id, requested_at, run_id, call);
 
 comment on column pending.due_why is 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral '
-  'expires, 5 approval expires.';
+  'expires, 5 approval expires, 6 deferred and withdrawn.';
 
 create function request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call int, p_seq int, p_tool text,
   p_at bigint, p_expires bigint) returns void language sql as $$

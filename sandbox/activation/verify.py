@@ -10,7 +10,7 @@ from sandbox.activation.reenacted import Play, Reenacted
 from sandbox.activation.values import CHUNK_BYTES, VALUE_EVENTS, wire_bytes
 from sandbox.isolate.api import LimitExceeded
 from sandbox.journal.codec import TYPE_NAMES, decode_body, value_in
-from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, CancelRequested, EntryType
+from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, CancelRequested, EntryType, RunAborted
 from sandbox.journal.errors import Divergence
 from sandbox.journal.ids import Seq
 from sandbox.journal.replay import Cursor
@@ -71,8 +71,8 @@ class _Ahead:
     def of(cls, entries: Sequence[StoredEntry]) -> "_Ahead":
         events = [entry for entry in entries if entry.type in DELIVERED_TYPES]
         cancel = next((entry for entry in events if entry.type == EntryType.CANCEL_REQUESTED), None)
-        if entries[-1].type not in END_TYPES:
-            # What came after the last command may not have been delivered yet.
+        if entries[-1].type not in END_TYPES or _abandoned(entries[-1]):
+            # What came after the last command may not have been delivered yet; or never was, in quarantine.
             last = max((entry.cause for entry in entries if entry.cause is not None), default=Seq(-1))
             events = [event for event in events if event.seq <= last]
         if cancel is None:
@@ -87,6 +87,11 @@ class _Ahead:
         if entries[-1].type == EntryType.CANCEL_RUN and before_the_start(own, cancel):
             return cls([], executes_nothing=True)
         return cls(events, cancel=cancel.seq)
+
+
+def _abandoned(end: StoredEntry) -> bool:
+    body, _ = decode_body(end.type, end.body)
+    return isinstance(body, RunAborted) and body.limit == "abandoned"
 
 
 class _Comparison:

@@ -69,6 +69,8 @@ class DueWhy(IntEnum):
     CLEANUP = 3
     DEFERRAL = 4
     APPROVAL = 5
+    WITHDRAWN = 6
+    """Deferred, and its run was abandoned."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from sandbox.journal import decide
 from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
+from sandbox.journal.ids import Digest, Epoch, NamespaceId, RunId, Seq, TimeMs, WorkerId
 from sandbox.journal.state import Status
 from sandbox.store.interface import (
     EVERYTHING,
@@ -37,6 +37,7 @@ from sandbox.store.interface import (
 from sandbox.store.memory_approvals import MemoryApprovals
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
 from sandbox.store.memory_forks import MemoryForks, hold
+from sandbox.store.memory_quarantine import MemoryQuarantine, look_again
 from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, record_of, row_of
 from sandbox.store.memory_workers import MemoryWorkers
 
@@ -49,7 +50,7 @@ _ENDINGS: dict[EntryType, Status] = {
 }
 
 
-class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryWorkers):
+class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryQuarantine, MemoryWorkers):
     """Implements JournalStore and OwnerStore, and what the scheduler and the dispatcher need."""
 
     def __init__(self, journals: Journals | None = None) -> None:
@@ -96,6 +97,8 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryWorkers):
         decision = _decide_event(run, event)
         if isinstance(decision, decide.Refusal):
             known = run.signal_ids.get(event.signal_id or "") if decision.code == "duplicate" else None
+            if event.guard is Guard.ABANDON:
+                look_again(run, self.journals.time)
             return EventVerdict(EventOutcome(decision.code), known)
         self._settle(run, event, decision)
         time = decide.event_time(run.last_time, self.journals.time, event.not_before)
@@ -244,15 +247,6 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryWorkers):
 
     async def count_calls(self, namespace: NamespaceId, run: RunId) -> int:
         return len(self.journals.runs[namespace, run].calls_pending())
-
-    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
-        found = self.journals.runs[namespace, run]
-        if found.status is RunStatus.ACTIVE and found.owner == self.worker:
-            found.status, found.owner = RunStatus.QUARANTINED, None
-            deadline = found.pending.get((PendingKind.DEADLINE, 0))
-            if deadline is not None:
-                found.pending[deadline.kind, 0] = replace(deadline, due=None)
-            self.journals.quarantined[run] = report
 
 
 def _decide_event(run: MemoryRun, event: EventAppend) -> decide.Decision:

@@ -171,7 +171,11 @@ def row_of(
 
 def record_of(run: MemoryRun, namespace_name: str) -> RunRecord:
     shown = sorted(
-        (row for (kind, _), row in run.pending.items() if kind is not PendingKind.DEADLINE),
+        (
+            row
+            for (kind, _), row in run.pending.items()
+            if kind not in {PendingKind.DEADLINE, PendingKind.ABANDON}
+        ),
         key=lambda row: row.seq,
     )
     start = run.start

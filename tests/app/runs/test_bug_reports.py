@@ -1,9 +1,12 @@
 """Public bug reports of our field, tried at the API and the store."""
 
+import asyncio
+
 from sandbox.journal.entries import ScriptError
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.owner import PostgresOwner
 from tests.fixtures.api import DATA_KEY, SCRIPT, Api
+from tests.fixtures.receiver import Receiver
 
 KEY = {"Idempotency-Key": "K"}
 
@@ -60,3 +63,20 @@ async def test_o17_a_key_answers_its_failed_run_by_every_door(api: Api) -> None:
     repeated = (await api.call("POST", "/v1/runs/batch", json=batch, headers=KEY)).json()
     item = repeated["results"][0]
     assert (item.get("id") or item["run"]["id"]) == ident
+
+
+async def test_o15_a_run_that_has_ended_is_told_once(own_api: Api, receiver: Receiver) -> None:
+    """Whoever is killed after the commit of its end, and whoever projects and sends again."""
+    made = await own_api.call("POST", "/v1/webhooks", json={"url": receiver.url, "events": ["run.completed"]})
+    assert made.status_code == 201, made.text
+    run = await own_api.start()
+    puppet = await own_api.puppet(run["id"])
+    puppet.silent = True
+    await puppet.complete("done")
+    projector, sender = own_api.services.hooks.projector, own_api.services.hooks.sender
+    for _ in range(2):
+        await asyncio.gather(*(projector.project_recorded() for _ in range(3)))
+    for _ in range(3):
+        await sender.deliver_due()
+        await sender.drain()
+    assert [got.verified(made.json()["secret"])["type"] for got in receiver.got] == ["run.completed"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 
+from sandbox.store.postgres.connection import acquired
 from tests.fixtures.api import Api
 
 
@@ -82,3 +83,13 @@ async def test_names_and_big_payloads(api: Api) -> None:
     assert answer.status_code == 202
     assert set((await entries(api, run))[0]["payload"]) == {"bytes", "sha256"}
     assert (await send(api, run, {"name": "nul", "id": "a\0b"})).status_code == 400
+
+
+async def test_a_full_history_takes_no_more_signals_and_says_so(own_api: Api) -> None:
+    run = await own_api.start()
+    async with acquired(own_api.store.pool) as connection:
+        await connection.execute("update runs set next_seq = 45000 where run_id = $1", run["id"])
+    refused = await own_api.call("POST", f"/v1/runs/{run['id']}/signals?namespace=acme", json={"name": "go"})
+    assert (refused.status_code, refused.json()["code"]) == (429, "history_full")
+    cancelled = await own_api.call("POST", f"/v1/runs/{run['id']}/cancel?namespace=acme")
+    assert cancelled.status_code in {200, 202}, "what ends the run is taken"

@@ -200,3 +200,36 @@ async def test_o19_delays_over_31_bits_are_kept(run: Run) -> None:
         "await sleep('60d'); return [one, Date.now() - start]; }"
     )
     assert world.output == [30 * DAY_MS, 90 * DAY_MS]
+
+
+async def test_o20_an_error_thrown_by_a_host_function_leads_to_no_function_of_the_host(run: Run) -> None:
+    """As hostile/01 does, on every function that the sandbox gives a script."""
+    world = await run(
+        HEAD + "export default async function main() {\n"
+        "const mine = (async () => {}).constructor.constructor, leaks: string[] = [];\n"
+        "const look = (name: string, error: any) => { for (const made of [error, error?.stack, error?.cause]) {\n"
+        "  const own = made?.constructor?.constructor; if (own !== undefined && own !== mine) leaks.push(name);\n"
+        "  for (const code of ['return process', 'return globalThis.process', 'return this.require'])"
+        " try { if (own?.(code)() !== undefined) leaks.push(`${name}: ${code}`); } catch {} } };\n"
+        "const throwing: [string, () => unknown][] = [['echo', () => probe.echo({ n: 1n } as any)], ['fail', () => probe.fail({})],"
+        " ['sleep', () => sleep('soon')], ['wait', () => waitForSignal('')], ['timer', () => setTimeout(1 as any)],"
+        " ['clone', () => structuredClone(() => 1)], ['url', () => new URL('no')], ['atob', () => atob('%')],"
+        " ['random', () => crypto.getRandomValues(1 as any)], ['stack', () => { const deep = (): any => deep(); return deep(); }]];\n"
+        "for (const [name, act] of throwing) try { await act(); leaks.push(`${name} did not throw`); }"
+        " catch (error) { look(name, error); }\nreturn leaks; }"
+    )
+    assert world.output == []
+
+
+async def test_o21_no_way_leads_to_the_clock_behind_date(run: Run) -> None:
+    world = await run(
+        HEAD + "export default async function main() { await sleep(1234);\n"
+        "const dates: any[] = [Date, Date.prototype.constructor, Object.getPrototypeOf(new Date()).constructor,"
+        " new Date().constructor, Object.getOwnPropertyDescriptor(Date.prototype, 'constructor')!.value,"
+        " (class extends Date {} as any).__proto__, Reflect.construct(Date, []).constructor];\n"
+        "return dates.flatMap((D) => [D.now(), new D().getTime(), Date.parse(D()), Reflect.construct(D, [], Date).getTime()]"
+        ".concat(D === Date ? [] : ['another'] as any)); }"
+    )
+    now = START_MS + 1_234
+    whole = now - now % 1_000
+    assert world.output == [now, now, whole, now] * 7
