@@ -13,9 +13,12 @@ from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
+    from app.bulk.service import Bulk
     from app.dispatcher.calls import CallMaker
     from app.dispatcher.children import ChildEnds
     from app.health import Health
+    from app.keeping.service import Keeping
+    from app.namespaces.service import Namespaces
     from app.pages import Pages
     from app.quarantine.service import Quarantine
     from app.rates import Rates
@@ -48,6 +51,9 @@ class Services:
     workflows: "Workflows"
     runs: "Runs"
     quarantine: "Quarantine"
+    keeping: "Keeping"
+    bulk: "Bulk"
+    namespaces: "Namespaces"
     forks: "Forks"
     live: "LiveJournals"
     reenactments: "Reenactments"

@@ -17,6 +17,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.bulk.endpoints import router as bulk_router
+from app.bulk.service import Bulk
 from app.deps import Services
 from app.dispatcher.calls import CallMaker
 from app.dispatcher.children import ChildEnds, ChildStarter
@@ -25,7 +27,13 @@ from app.dispatcher.http_tool import HttpTool
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
 from app.health import Health, text_of
+from app.keeping.endpoints import router as keeping_router
+from app.keeping.repository import KeepingRepository
+from app.keeping.service import Keeping
 from app.keys.endpoints import router as keys_router
+from app.namespaces.endpoints import router as namespaces_router
+from app.namespaces.repository import NamespaceRepository
+from app.namespaces.service import Namespaces
 from app.openapi import openapi_of
 from app.pages import PagesSettings, pages_of
 from app.quarantine.endpoints import router as quarantine_router
@@ -73,6 +81,7 @@ from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.retention import Retention
 from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.store.wakeups import Wakeups
 from tenancy.keys.service import Keys
@@ -97,6 +106,7 @@ run's journal. Authenticate with `Authorization: Bearer` and an API key or a nam
 def build_services(
     *,
     store: PostgresEdge,
+    retention: Retention,
     engine: AsyncEngine,
     requests: Requests,
     wakeups: Wakeups,
@@ -146,6 +156,9 @@ def build_services(
         quarantine=Quarantine(store),
         forks=forks,
         sealer=Sealer(store),
+        keeping=Keeping(store, KeepingRepository(retention, store.keys), Sealer(store)),
+        bulk=Bulk(store),
+        namespaces=Namespaces(NamespaceRepository(pool), tenancy, store),
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
@@ -232,8 +245,10 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         keys_router,
         runs_router,
         batch_router,
+        bulk_router,
         forks_router,
         quarantine_router,
+        keeping_router,
         events_router,
         scripts_router,
         reenactments_router,
@@ -242,6 +257,7 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         workflows_router,
         secrets_router,
         tenants_router,
+        namespaces_router,
     ):
         app.router.routes.extend(router.routes)
     app.router.routes.extend(pages)

@@ -19,6 +19,7 @@ from app.rates import Rates
 from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
 from app.scheduler.mails import run_mailer
+from app.scheduler.retention import run_retention
 from app.tasks.claims import Claims
 from sandbox.epochs.registry import CURRENT
 from sandbox.journal.errors import Unavailable
@@ -27,6 +28,7 @@ from sandbox.store.hints import HintBus
 from sandbox.store.postgres.connection import LOST
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.requests import RequestDesk
+from sandbox.store.postgres.retention import Retention
 from sandbox.store.sealing import DataKey
 from sandbox.store.wakeups import Wakeups
 from tenancy.engine import engine_of
@@ -47,14 +49,14 @@ async def run(settings: Settings) -> None:
     data_key = DataKey.from_file(settings.plane.data_key_file, make=settings.plane.make_data_key)
     listener = settings.listener()
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     hints = HintBus(settings.plane.hints_dir, "api")
     store = await _until_reachable(settings, data_key, hints, stop)
     if store is None:
         listener.close()
         return
+    retention = Retention(settings.plane.database_url)
     engine = engine_of(settings.plane.database_url, settings.database_role)
     blobs = BlobStore(settings.plane.s3)
     egress = Egress(settings.egress_allow)
@@ -62,6 +64,7 @@ async def run(settings: Settings) -> None:
     hints.start()
     services = build_services(
         store=store,
+        retention=retention,
         engine=engine,
         requests=RequestDesk(store.pool, hints, store.keys),
         wakeups=Wakeups(hints),
@@ -82,11 +85,10 @@ async def run(settings: Settings) -> None:
             _leave(server, stop),
             run_scheduler(store, stop),
             dispatcher.run(stop),
-            _sweep(services.tasks.claims, stop),
-            services.sealer.run(stop),
-            services.hooks.run(stop),
+            _of_services(services, stop),
             run_mailer(store.pool, settings.smtp, stop),
             run_collector(store.pool, blobs, stop),
+            run_retention(retention, stop),
         )
     ]
     try:
@@ -100,6 +102,7 @@ async def run(settings: Settings) -> None:
         hints.close()
         blobs.close()
         await engine.dispose()
+        await retention.close()
         await store.close()
 
 
@@ -134,6 +137,18 @@ async def _role(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
     except Exception:
         logger.exception("a role of serve failed; the process leaves")
         stop.set()
+
+
+async def _of_services(services: Services, stop: asyncio.Event) -> None:
+    """What services do by themselves beside answering."""
+    async with asyncio.TaskGroup() as group:
+        for work in (
+            _sweep(services.tasks.claims, stop),
+            services.sealer.run(stop),
+            services.hooks.run(stop),
+            services.bulk.run(stop),
+        ):
+            group.create_task(work)
 
 
 async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:

@@ -64,10 +64,19 @@ grant select, insert, update, delete on workflows to rewind_api;
 grant select, insert, update, delete on secrets to rewind_api;
 grant select, insert, update, delete on toolsets to rewind_api;
 
--- Retention ends journals and redacts values.
+grant select, insert, update, delete on bulk_cancels to rewind_api;
+
+-- Retention deletes journals and redacts values, with the audit of it; webhook messages made of them are made anew.
 grant select, update, delete on entries to rewind_retention;
-grant select, delete on runs, run_facts, pending, approvals, signal_ids, held_events, child_outbox, quarantines, idempotency
-  to rewind_retention;
+grant select, update, delete on runs, run_facts to rewind_retention;
+grant select, delete on pending, approvals, signal_ids, held_events, child_outbox, quarantines, idempotency, replays, scripts, compiled_scripts,
+  checked_scripts, sandbox_requests, bulk_cancels, seals, seal_heads, tokens to rewind_retention;
+grant select on namespaces, namespace_keys to rewind_retention;
+grant update (erased_at) on namespaces to rewind_retention;
+grant select, update (touched_at) on blobs to rewind_retention;
+grant select, update (body) on events to rewind_retention;
+grant select, update (next_at) on deliveries to rewind_retention;
+grant insert on audit_log to rewind_retention;
 
 -- Tests have both planes by membership, and move time.
 grant update on clock to rewind_test;

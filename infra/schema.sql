@@ -348,7 +348,8 @@ begin
             and split_part(p.name, '.', 1) = server and p.namespace_id > s.namespace_id
             order by p.namespace_id limit 1)
           from spaces s where s.namespace_id is not null
-      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+          and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
       ranked as (
         select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
         from found_spaces s cross join lateral (
@@ -421,7 +422,7 @@ CREATE FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer,
     case when e.previous_until > now.at then e.previous_secret end, v.body
   from leased l, now, webhook_endpoints e, events v
   where e.organization_id = l.organization_id and e.id = l.endpoint_id
-    and v.namespace_id = l.namespace_id and v.id = l.event_id
+    and v.namespace_id = l.namespace_id and v.id = l.event_id and v.body is not null
 $$;
 
 COMMENT ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) IS 'An attempt that is never reported is made again when its lease has ended.';
@@ -439,7 +440,8 @@ begin
     union all
     select (select r.namespace_id from runs r where r.ready and r.namespace_id > s.namespace_id
             order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
-  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+      and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
   ranked as (
     select q.namespace_id, q.run_id,
       coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank
@@ -488,7 +490,8 @@ begin
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
           order by p.namespace_id limit 1)
         from spaces s where s.namespace_id is not null
-    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+      and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
     ranked as (
       select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
       from found_spaces s cross join lateral (
@@ -644,6 +647,56 @@ CREATE FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_a
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
+CREATE FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update namespaces set name = '~' || id, labels = '{}', deleted_at = now_ms(), suspended_at = coalesce(suspended_at, now_ms())
+    where id = p_ns and organization_id = p_organization and deleted_at is null;
+  if not found then return false; end if;
+  update tokens set revoked_at = now_ms() where namespace_id = p_ns and revoked_at is null;
+  delete from secrets where organization_id = p_organization and namespace_id = p_ns;
+  perform erase_namespace(p_ns);
+  delete from approvals where namespace_id = p_ns;
+  delete from child_outbox where namespace_id = p_ns;
+  return true;
+end $$;
+
+CREATE FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+  gone uuid[];
+begin
+  select array_agg(f.run_id) into gone from (
+    select f.run_id from run_facts f where f.namespace_id = p_ns and f.run_id = any (p_runs) and f.ended_at is not null
+      and f.sealed and not exists (
+        select from child_outbox c where c.namespace_id = f.namespace_id and c.run_id = f.run_id)
+    order by f.run_id for update) f;
+  if gone is null then return 0; end if;
+  perform drop_runs(p_ns, gone);
+  return cardinality(gone);
+end $$;
+
+COMMENT ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) IS 'How many were deleted: those that have ended, are sealed, and whose end was told to a run that awaits it.';
+
+CREATE FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+begin
+  delete from entries where namespace_id = p_ns and run_id = any (p_runs);
+  delete from value_refs where namespace_id = p_ns and run_id = any (p_runs);
+  delete from pending where namespace_id = p_ns and run_id = any (p_runs);
+  delete from approvals where namespace_id = p_ns and run_id = any (p_runs);
+  delete from child_outbox where namespace_id = p_ns and run_id = any (p_runs);
+  delete from signal_ids where namespace_id = p_ns and run_id = any (p_runs);
+  delete from held_events where namespace_id = p_ns and run_id = any (p_runs);
+  delete from quarantines where namespace_id = p_ns and run_id = any (p_runs);
+  delete from replays where namespace_id = p_ns and run_id = any (p_runs);
+  delete from run_facts where namespace_id = p_ns and run_id = any (p_runs);
+  delete from runs where namespace_id = p_ns and run_id = any (p_runs);
+end $$;
+
 CREATE FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) RETURNS void
     LANGUAGE sql
     AS $$
@@ -700,6 +753,34 @@ end $$;
 
 COMMENT ON FUNCTION public.erase_namespace(p_ns uuid) IS 'How many active runs that stopped: they are quarantined, without a report.';
 
+CREATE FUNCTION public.erase_some(p_ns uuid, p_runs integer) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+declare
+  found_runs uuid[];
+begin
+  select array_agg(r.run_id) into found_runs
+    from (select run_id from runs where namespace_id = p_ns order by run_id limit p_runs for update) r;
+  if found_runs is not null then
+    perform drop_runs(p_ns, found_runs);
+    return false;
+  end if;
+  delete from run_facts where namespace_id = p_ns;
+  delete from scripts where namespace_id = p_ns;
+  delete from compiled_scripts where namespace_id = p_ns;
+  delete from checked_scripts where namespace_id = p_ns;
+  delete from idempotency where namespace_id = p_ns;
+  delete from sandbox_requests where namespace_id = p_ns;
+  delete from bulk_cancels where namespace_id = p_ns;
+  delete from value_refs where namespace_id = p_ns;
+  delete from seals where namespace_id = p_ns;
+  delete from seal_heads where namespace_id = p_ns;
+  delete from tokens where namespace_id = p_ns;
+  update blobs set touched_at = 0 where namespace_id = p_ns;
+  update namespaces set erased_at = now_ms() where id = p_ns and deleted_at < now_ms() - 120000;
+  return found;
+end $$;
+
 CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, attempt smallint, begun_at bigint, reoffered boolean)
     LANGUAGE sql
     AS $$
@@ -712,6 +793,25 @@ CREATE FUNCTION public.expire_leases(p_limit integer) RETURNS TABLE(namespace_id
     from late l where p.namespace_id = l.namespace_id and p.run_id = l.run_id and p.kind = l.kind and p.n = l.n
     returning p.namespace_id, p.run_id, p.n, p.attempt, p.begun_at, p.claim_id is null as reoffered)
   select c.namespace_id, c.run_id, c.n, c.attempt, c.begun_at, c.reoffered from changed c
+$$;
+
+CREATE FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) RETURNS TABLE(namespace_id uuid, runs uuid[])
+    LANGUAGE sql STABLE
+    AS $$
+  select n.id, r.runs from (
+    select id, coalesce(retention_days, p_default_days) as days from namespaces
+    where id > p_after order by id limit p_limit) n
+  left join lateral (
+    select array_agg(o.run_id) as runs from (
+      select f.run_id, row_number() over w as place, sum(r.next_seq) over w as entries
+      from (select * from run_facts f where f.namespace_id = n.id and f.ended_at < now_ms() - n.days * 86400000::bigint
+          and f.sealed order by f.ended_at, f.run_id limit p_runs) f
+        join runs r on r.namespace_id = f.namespace_id and r.run_id = f.run_id
+      where not exists (select from run_facts d join runs c on c.namespace_id = d.namespace_id and c.run_id = d.run_id
+        where d.namespace_id = f.namespace_id and d.parent ->> 'run' = f.run_id::text and c.forking and c.status in (0, 5))
+      window w as (order by f.ended_at, f.run_id)) o
+    where o.place = 1 or o.entries <= p_entries) r on true
+  order by n.id
 $$;
 
 CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) RETURNS integer
@@ -1032,16 +1132,48 @@ $$;
 
 COMMENT ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) IS 'In the append that makes a gated call pending. p_expires null: it waits as long as the run.';
 
+CREATE FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) RETURNS tsquery
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  select string_agg(lexeme, ' & ')::tsquery from (
+    select '''' || right(p_ns::text, 12) || '/' || replace(replace(term, '\', '\\'), '''', '''''') || '''' as lexeme
+      from unnest(p_exact) term
+    union all select '''' || right(p_ns::text, 12) || '/w:' || word || ''':*'
+      from regexp_split_to_table(lower(p_q), '[^[:alnum:]]+') word where word <> '') lexemes
+$$;
+
+CREATE FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) RETURNS tsvector
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$
+  with said as (
+    select l.key, l.value from jsonb_each_text(p_labels) l
+    union all select null, p_toolset where p_toolset is not null
+    union all select null, p_workflow where p_workflow is not null)
+  select array_to_tsvector(array(
+    select distinct right(p_ns::text, 12) || '/' || term from (
+      select 'l:' || key || '=' || value as term from said where key is not null
+      union all select 's:' || p_script
+      union all select 't:' || p_toolset where p_toolset is not null
+      union all select 't:' || p_toolset || '@' || p_toolset_digest where p_toolset is not null
+      union all select 'f:' || p_workflow where p_workflow is not null
+      union all select 'w:' || word from said,
+        regexp_split_to_table(lower(coalesce(key, '') || ' ' || value), '[^[:alnum:]]+') word where word <> ''
+    ) terms where term is not null))
+$$;
+
 CREATE TABLE public.seals (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
     root bytea NOT NULL,
     entries integer NOT NULL,
     sealed_at bigint NOT NULL,
-    previous bytea
+    previous bytea,
+    "position" bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON COLUMN public.seals.previous IS 'The link before this one; null: the first of its namespace. The link of a seal is the SHA-256 of "rewind/1\n" and previous, run id and root, joined by "\n" (digests in hex, previous empty for the first).';
+
+COMMENT ON COLUMN public.seals."position" IS 'Place in the chain of the namespace, from 1.';
 
 CREATE FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) RETURNS public.seals
     LANGUAGE plpgsql
@@ -1054,9 +1186,9 @@ begin
   select * into head from seal_heads where namespace_id = p_ns for update;
   select * into known from seals where namespace_id = p_ns and run_id = p_run;
   if found then return known; end if;
-  insert into seals (namespace_id, run_id, root, entries, sealed_at, previous)
-    values (p_ns, p_run, p_root, p_entries, now_ms(), nullif(head.link, '')) returning * into known;
-  update seal_heads set link = sha256(convert_to(
+  insert into seals (namespace_id, run_id, root, entries, sealed_at, previous, position)
+    values (p_ns, p_run, p_root, p_entries, now_ms(), nullif(head.link, ''), head.position + 1) returning * into known;
+  update seal_heads set position = head.position + 1, link = sha256(convert_to(
       E'rewind/1\n' || encode(head.link, 'hex') || E'\n' || p_run || E'\n' || encode(p_root, 'hex'), 'UTF8'))
     where namespace_id = p_ns;
   update run_facts set sealed = true where namespace_id = p_ns and run_id = p_run;
@@ -1106,6 +1238,18 @@ begin
 end $$;
 
 COMMENT ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) IS 'p_held: p_at is ahead; nobody may claim the run before that, or before it is cancelled. p_fork: the run is a fork (see 0009); p_at is its parent''s time.';
+
+CREATE FUNCTION public.suspend_namespace(p_ns uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update namespaces set suspended_at = now_ms() where id = p_ns and suspended_at is null;
+  if not found then return false; end if;
+  perform 1 from runs where namespace_id = p_ns and owner is not null order by run_id for no key update;
+  update runs set owner = null, ready = (status = 0 and last_event > delivered)
+    where namespace_id = p_ns and owner is not null;
+  return true;
+end $$;
 
 CREATE FUNCTION public.today() RETURNS date
     LANGUAGE sql STABLE
@@ -1196,6 +1340,22 @@ CREATE TABLE public.blobs (
 COMMENT ON TABLE public.blobs IS 'Written before the object is, so that no object lacks its row. The collector holds the row while it deletes the object: whoever puts the same value waits, and puts it after that.';
 
 COMMENT ON COLUMN public.blobs.touched_at IS 'When the value was last put, or last found to be named by a run.';
+
+CREATE TABLE public.bulk_cancels (
+    namespace_id uuid NOT NULL,
+    id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    filter jsonb NOT NULL,
+    reason text,
+    actor_kind text NOT NULL,
+    actor_id text NOT NULL,
+    before uuid NOT NULL,
+    created_at bigint NOT NULL
+);
+
+COMMENT ON TABLE public.bulk_cancels IS 'POST /runs/cancel with more runs than one request cancels: the scheduler goes on, newest first.';
+
+COMMENT ON COLUMN public.bulk_cancels.before IS 'Runs with smaller ids are still to be looked at; what was started after the request is not concerned.';
 
 CREATE TABLE public.checked_scripts (
     namespace_id uuid NOT NULL,
@@ -1424,8 +1584,18 @@ CREATE TABLE public.namespaces (
     name text NOT NULL COLLATE pg_catalog."C",
     labels jsonb DEFAULT '{}'::jsonb NOT NULL,
     created_at bigint NOT NULL,
-    suspended_at bigint
+    suspended_at bigint,
+    retention_days integer,
+    deleted_at bigint,
+    erased_at bigint,
+    CONSTRAINT namespaces_retention_days_check CHECK (((retention_days >= 1) AND (retention_days <= 3650)))
 );
+
+COMMENT ON COLUMN public.namespaces.retention_days IS 'How long runs are kept after their end; null: as the deployment says (30 days).';
+
+COMMENT ON COLUMN public.namespaces.deleted_at IS 'Its name is free again: the row is called ~ and its id, which no request can name.';
+
+COMMENT ON COLUMN public.namespaces.erased_at IS 'Nothing of it is left but this row and its destroyed key.';
 
 CREATE TABLE public.organization_domains (
     organization_id uuid NOT NULL,
@@ -1610,7 +1780,8 @@ CREATE TABLE public.run_facts (
     sealed boolean DEFAULT false NOT NULL,
     fork jsonb,
     fork_report bytea,
-    journal_bytes bigint
+    journal_bytes bigint,
+    terms tsvector GENERATED ALWAYS AS (public.run_terms(namespace_id, labels, script, toolset, toolset_digest, workflow)) STORED
 );
 
 COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
@@ -1620,6 +1791,8 @@ COMMENT ON COLUMN public.run_facts.sealed IS 'The run has ended and its seal is 
 COMMENT ON COLUMN public.run_facts.fork IS 'Of forks: {forked_at, at?}.';
 
 COMMENT ON COLUMN public.run_facts.fork_report IS 'Sealed JSON: what a fork reuses, as the API shows it.';
+
+COMMENT ON COLUMN public.run_facts.terms IS 'See run_terms.';
 
 CREATE TABLE public.runs (
     namespace_id uuid NOT NULL,
@@ -1695,7 +1868,8 @@ CREATE TABLE public.scripts (
 
 CREATE TABLE public.seal_heads (
     namespace_id uuid NOT NULL,
-    link bytea NOT NULL
+    link bytea NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL
 );
 
 COMMENT ON TABLE public.seal_heads IS 'The last link of each namespace''s chain; its row lock orders the seals.';
@@ -1956,6 +2130,9 @@ ALTER TABLE ONLY public.audit_log
 ALTER TABLE ONLY public.blobs
     ADD CONSTRAINT blobs_pkey PRIMARY KEY (namespace_id, sha256);
 
+ALTER TABLE ONLY public.bulk_cancels
+    ADD CONSTRAINT bulk_cancels_pkey PRIMARY KEY (namespace_id, id);
+
 ALTER TABLE ONLY public.checked_scripts
     ADD CONSTRAINT checked_scripts_pkey PRIMARY KEY (namespace_id, script, toolset_digest, epoch);
 
@@ -2159,6 +2336,8 @@ CREATE INDEX events_listed ON public.events USING btree (organization_id, id);
 
 CREATE INDEX events_unprojected ON public.events USING btree (at) WHERE (body IS NULL);
 
+CREATE INDEX idempotency_age ON public.idempotency USING btree (created_at);
+
 CREATE INDEX identities_person ON public.identities USING btree (person_id);
 
 CREATE UNIQUE INDEX invitations_open ON public.invitations USING btree (organization_id, email) WHERE (settled_at IS NULL);
@@ -2166,6 +2345,8 @@ CREATE UNIQUE INDEX invitations_open ON public.invitations USING btree (organiza
 CREATE INDEX mails_due ON public.mails USING btree (next_at) WHERE (next_at IS NOT NULL);
 
 CREATE INDEX members_person ON public.members USING btree (person_id);
+
+CREATE INDEX namespaces_erasing ON public.namespaces USING btree (deleted_at) WHERE ((deleted_at IS NOT NULL) AND (erased_at IS NULL));
 
 CREATE INDEX organization_domains_name ON public.organization_domains USING btree (domain) WHERE (proven_at IS NOT NULL);
 
@@ -2189,9 +2370,15 @@ CREATE INDEX replays_by_age ON public.replays USING btree (namespace_id, created
 
 CREATE INDEX resets_person ON public.resets USING btree (person_id);
 
+CREATE INDEX run_facts_ended ON public.run_facts USING btree (namespace_id, ended_at) WHERE (ended_at IS NOT NULL);
+
 CREATE INDEX run_facts_parent ON public.run_facts USING btree (namespace_id, ((parent ->> 'run'::text)), run_id) WHERE (parent IS NOT NULL);
 
+CREATE INDEX run_facts_started ON public.run_facts USING btree (namespace_id, started_at);
+
 CREATE INDEX run_facts_status ON public.run_facts USING btree (namespace_id, status, run_id);
+
+CREATE INDEX run_facts_terms ON public.run_facts USING gin (terms);
 
 CREATE INDEX run_facts_unsealed ON public.run_facts USING btree (ended_at) WHERE ((ended_at IS NOT NULL) AND (NOT sealed));
 
@@ -2202,6 +2389,8 @@ CREATE INDEX runs_ready ON public.runs USING btree (namespace_id, run_id) WHERE 
 CREATE INDEX sandbox_requests_open ON public.sandbox_requests USING btree (created_at) WHERE (answered_at IS NULL);
 
 CREATE INDEX scripts_listed ON public.scripts USING btree (namespace_id, created_at DESC, digest DESC);
+
+CREATE UNIQUE INDEX seals_chain ON public.seals USING btree (namespace_id, "position");
 
 CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 
@@ -2367,6 +2556,21 @@ GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_worker;
@@ -2382,10 +2586,20 @@ GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.expire_leases(p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_api;
@@ -2489,7 +2703,18 @@ GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organizat
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_api;
+GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_worker;
+GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_api;
+GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_worker;
+GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_retention;
+
 GRANT SELECT,INSERT ON TABLE public.seals TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.seals TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_api;
@@ -2500,6 +2725,11 @@ REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uu
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_api;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_worker;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.suspend_namespace(p_ns uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.today() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.today() TO rewind_api;
@@ -2523,11 +2753,19 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.approvals TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.approvals TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_api;
+GRANT INSERT ON TABLE public.audit_log TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;
+GRANT SELECT ON TABLE public.blobs TO rewind_retention;
+
+GRANT UPDATE(touched_at) ON TABLE public.blobs TO rewind_retention;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.bulk_cancels TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.bulk_cancels TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.checked_scripts TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.checked_scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.child_outbox TO rewind_worker;
@@ -2540,8 +2778,12 @@ GRANT UPDATE ON TABLE public.clock TO rewind_test;
 
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.compiled_scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.deliveries TO rewind_api;
+GRANT SELECT ON TABLE public.deliveries TO rewind_retention;
+
+GRANT UPDATE(next_at) ON TABLE public.deliveries TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_worker;
@@ -2549,6 +2791,9 @@ GRANT SELECT,DELETE,UPDATE ON TABLE public.entries TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.events TO rewind_api;
 GRANT INSERT ON TABLE public.events TO rewind_worker;
+GRANT SELECT ON TABLE public.events TO rewind_retention;
+
+GRANT UPDATE(body) ON TABLE public.events TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_worker;
@@ -2569,9 +2814,13 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.members TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespace_keys TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.namespace_keys TO rewind_worker;
+GRANT SELECT ON TABLE public.namespace_keys TO rewind_retention;
 
 GRANT SELECT ON TABLE public.namespaces TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;
+GRANT SELECT ON TABLE public.namespaces TO rewind_retention;
+
+GRANT UPDATE(erased_at) ON TABLE public.namespaces TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.organization_domains TO rewind_api;
 
@@ -2596,19 +2845,21 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quotas TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.recovery_codes TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.replays TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.resets TO rewind_api;
 
 GRANT SELECT,UPDATE ON TABLE public.run_facts TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_api;
-GRANT SELECT,DELETE ON TABLE public.run_facts TO rewind_retention;
+GRANT SELECT,DELETE,UPDATE ON TABLE public.run_facts TO rewind_retention;
 
 GRANT SELECT,UPDATE ON TABLE public.runs TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.runs TO rewind_api;
-GRANT SELECT,DELETE ON TABLE public.runs TO rewind_retention;
+GRANT SELECT,DELETE,UPDATE ON TABLE public.runs TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.sandbox_requests TO rewind_retention;
 
 GRANT SELECT ON TABLE public.schema_migrations TO rewind_api;
 GRANT SELECT ON TABLE public.schema_migrations TO rewind_worker;
@@ -2616,8 +2867,10 @@ GRANT SELECT ON TABLE public.schema_migrations TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_api;
 GRANT SELECT ON TABLE public.scripts TO rewind_worker;
+GRANT SELECT,DELETE ON TABLE public.scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.seal_heads TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.seal_heads TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
 
@@ -2634,6 +2887,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.signups TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sso_connections TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
+GRANT SELECT,DELETE ON TABLE public.tokens TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.toolset_servers TO rewind_api;
 

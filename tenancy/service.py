@@ -164,6 +164,11 @@ class Tenancy:
             raise NamespaceSuspended(f"The namespace {found.name!r} is suspended.")
         return found
 
+    def forget(self) -> None:
+        """Ask the database again from now on: a namespace was suspended, resumed or deleted here."""
+        self._namespaces.clear()
+        self._authenticator.forget()
+
     async def owns(self, principal: Principal, namespace: NamespaceId) -> bool:
         """Whether the caller may act in this namespace at all."""
         if principal.namespace is not None:

@@ -1,7 +1,7 @@
 """`/v1/runs`: start, wait, read, cancel, signal."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 from starlette.requests import Request
@@ -24,9 +24,10 @@ from app.errors import (
 )
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
 from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
-from app.responses import iso, json_response, time_ms
+from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.runs.cassettes import cassette_of_run
+from app.runs.filters import Q_CHARS_MAX, Q, label_filters, run_filter
 from app.runs.schemas import (
     WAIT_MS_MAX,
     CancelBody,
@@ -44,13 +45,9 @@ from app.runs.schemas import (
 )
 from app.runs.service import checked_run, require_start
 from app.runs.views import OUTPUT_BYTES_MAX, entry_json
-from app.schemas import LABEL_CHARS_MAX, LABEL_KEY
-from app.scripts.service import DIGEST
-from app.toolsets.service import REFERENCE
 from sandbox.journal.errors import QuotaExceeded
-from sandbox.journal.ids import RunId, Seq, TimeMs
-from sandbox.store.interface import RunRecord, RunStatus, StoredEntry
-from tenancy.ids import parse_id
+from sandbox.journal.ids import RunId, Seq
+from sandbox.store.interface import RunRecord, StoredEntry
 from tenancy.principals import NamespaceRef, Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
@@ -109,29 +106,29 @@ async def list_runs(
     parent: Annotated[str | None, Query(description="Id of a run.")] = None,
     from_: Annotated[str | None, Query(alias="from", description="Started at or after.")] = None,
     to: Annotated[str | None, Query(description="Started before.")] = None,
-    q: Annotated[str | None, Query(description="Not available in this deployment yet.")] = None,
+    q: Annotated[str | None, Query(max_length=Q_CHARS_MAX, description=Q)] = None,
     limit: Limit = LIMIT_DEFAULT,
     after: After = None,
 ) -> Response:
     """Runs of a namespace, newest first. `label.KEY=VALUE` filters by label; filters are combined by *and*."""
-    if q is not None:
-        raise invalid("q", "not_available", "This deployment does not have this yet: leave it out.")
     within = await services.tenancy.namespace(caller, namespace)
     if caller.narrow.run is not None:
         found = await _own_run(services, caller.narrow.run, within)
         return json_response({"data": await services.runs.views(found), "next": None})
-    filters: dict[str, Any] = {
-        "status": None if status is None else RunStatus[status.upper()],
-        "labels": _label_filters(request),
-        "script": _pattern("script", script, DIGEST),
-        "workflow": workflow if workflow is None or "\0" not in workflow else "",
-        "toolset": _pattern("toolset", toolset, REFERENCE),
-        "parent": _run_filter(parent),
-        "from_ms": _time("from", from_),
-        "to_ms": _time("to", to),
-        "before": decode_cursor(after),
-    }
-    records = await services.runs.store.list_runs(within.id, limit=limit + 1, **filters)
+    matching = run_filter(
+        status=status,
+        labels=label_filters(request),
+        script=script,
+        workflow=workflow,
+        toolset=toolset,
+        parent=parent,
+        from_=from_,
+        to=to,
+        q=q,
+    )
+    records = await services.runs.store.list_runs(
+        within.id, matching=matching, before=_cursor(after), limit=limit + 1
+    )
     page = records[:limit]
     more = encode_cursor(page[-1].run) if len(records) > limit else None
     return json_response({"data": await services.runs.views(page), "next": more})
@@ -301,6 +298,11 @@ async def _own_run(services: Services, run: RunId, within: NamespaceRef) -> list
     return [] if found is None else [found]
 
 
+def _cursor(after: str | None) -> RunId | None:
+    found = decode_cursor(after)
+    return None if found is None else RunId(found)
+
+
 def _wait_ms(text: str) -> int:
     try:
         wait = duration_ms(text)
@@ -309,38 +311,3 @@ def _wait_ms(text: str) -> int:
     if wait > WAIT_MS_MAX:
         raise invalid("wait", "invalid_value", "At most 60 s; ask again to wait longer.")
     return wait
-
-
-def _label_filters(request: Request) -> dict[str, str]:
-    found = {}
-    for name, value in request.query_params.multi_items():
-        if name.startswith("label."):
-            key = name.removeprefix("label.")
-            if LABEL_KEY.fullmatch(key) is None or len(value) > LABEL_CHARS_MAX or "\0" in value:
-                raise invalid(name[:80], "invalid_value", "This is no label that a run could have.")
-            found[key] = value
-    return found
-
-
-def _pattern(name: str, value: str | None, pattern: Any) -> str | None:
-    if value is not None and pattern.fullmatch(value) is None:
-        raise invalid(name, "invalid_value", f"This does not have the form of a {name}.")
-    return value
-
-
-def _run_filter(parent: str | None) -> RunId | None:
-    if parent is None:
-        return None
-    found = parse_id(parent)
-    if found is None:
-        raise invalid("parent", "invalid_value", "This is no id of a run.")
-    return RunId(found)
-
-
-def _time(name: str, text: str | None) -> TimeMs | None:
-    if text is None:
-        return None
-    try:
-        return time_ms(text)
-    except (ValueError, OverflowError):
-        raise invalid(name, "invalid_value", "A time is ISO 8601 with its zone, or ms since 1970.") from None

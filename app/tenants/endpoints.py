@@ -1,4 +1,4 @@
-"""`/v1/me`, `/v1/tokens`, `/v1/namespaces`."""
+"""`/v1/me` and `/v1/tokens`."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.scripts.service import SCRIPT_BYTES_MAX
-from app.tenants.schemas import MeView, NamespaceBody, NamespaceView, TokenBody, TokenPage, TokenView
+from app.tenants.schemas import MeView, TokenBody, TokenPage, TokenView
 from sandbox.journal.entries import Limits
 from sandbox.journal.ids import RunId
-from tenancy.models import Namespace, Token
+from tenancy.models import Token
 from tenancy.principals import Narrow, Scope
 from tenancy.quotas.service import TTL_MS_MAX
 from tenancy.service import NewToken
@@ -115,22 +115,6 @@ async def revoke_token(token: str, caller: Caller, services: Edge) -> Response:
     return Response(status_code=204)
 
 
-@router.put("/namespaces/{name}", responses={200: {"model": NamespaceView}})
-@needs(Scope.MANAGE)
-async def put_namespace(
-    name: str, caller: Caller, services: Edge, body: NamespaceBody | None = None
-) -> Response:
-    """Create the namespace if there is none of this name; `labels`, when given, replace its labels."""
-    labels = None if body is None else body.labels
-    return json_response(_namespace_view(await services.tenancy.put_namespace(caller, name, labels)))
-
-
-@router.get("/namespaces/{name}", responses={200: {"model": NamespaceView}})
-@needs(Scope.MANAGE)
-async def get_namespace(name: str, caller: Caller, services: Edge) -> Response:
-    return json_response(_namespace_view(await services.tenancy.get_namespace(caller, name)))
-
-
 def _token_view(token: Token, namespace: str) -> dict[str, Any]:
     return {
         "id": str(token.id),
@@ -142,14 +126,4 @@ def _token_view(token: Token, namespace: str) -> dict[str, Any]:
         "expires_at": iso(token.expires_at),
         "created_at": iso(token.created_at),
         "last_used_at": iso(token.last_used_at),
-    }
-
-
-def _namespace_view(namespace: Namespace) -> dict[str, Any]:
-    return {
-        "id": str(namespace.id),
-        "name": namespace.name,
-        "labels": namespace.labels,
-        "created_at": iso(namespace.created_at),
-        "suspended_at": iso(namespace.suspended_at),
     }

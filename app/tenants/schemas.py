@@ -1,11 +1,11 @@
-"""Bodies and answers of `/v1/me`, `/v1/tokens` and `/v1/namespaces`."""
+"""Bodies and answers of `/v1/me` and `/v1/tokens`."""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from app.durations import duration_ms
-from app.schemas import Answer, Body, Labels, Text
+from app.schemas import Answer, Body, Text
 from tenancy.principals import TOKEN_SCOPES, TOKEN_SCOPES_DEFAULT
 
 TTL_MS_DEFAULT = 86_400_000
@@ -55,10 +55,6 @@ class TokenBody(Body):
     narrow: NarrowBody = Field(default_factory=NarrowBody)
 
 
-class NamespaceBody(Body):
-    labels: Labels | None = None
-
-
 class TokenView(Answer):
     id: str
     token: str | None = Field(default=None, description="Only in the answer to its creation.")
@@ -75,14 +71,6 @@ class TokenView(Answer):
 class TokenPage(Answer):
     data: list[TokenView]
     next: str | None
-
-
-class NamespaceView(Answer):
-    id: str
-    name: str
-    labels: dict[str, str]
-    created_at: str
-    suspended_at: str | None
 
 
 class PrincipalView(Answer):

@@ -17,7 +17,8 @@ begin
     union all
     select (select r.namespace_id from runs r where r.ready and r.namespace_id > s.namespace_id
             order by r.namespace_id limit 1) from spaces s where s.namespace_id is not null
-  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+  ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+      and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
   ranked as (
     select q.namespace_id, q.run_id,
       coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank
@@ -112,7 +113,8 @@ begin
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
           order by p.namespace_id limit 1)
         from spaces s where s.namespace_id is not null
-    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+    ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+      and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
     ranked as (
       select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
       from found_spaces s cross join lateral (

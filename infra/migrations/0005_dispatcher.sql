@@ -48,7 +48,8 @@ begin
             and split_part(p.name, '.', 1) = server and p.namespace_id > s.namespace_id
             order by p.namespace_id limit 1)
           from spaces s where s.namespace_id is not null
-      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
+          and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
       ranked as (
         select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
         from found_spaces s cross join lateral (

@@ -143,6 +143,6 @@ language sql as $$
     case when e.previous_until > now.at then e.previous_secret end, v.body
   from leased l, now, webhook_endpoints e, events v
   where e.organization_id = l.organization_id and e.id = l.endpoint_id
-    and v.namespace_id = l.namespace_id and v.id = l.event_id
+    and v.namespace_id = l.namespace_id and v.id = l.event_id and v.body is not null
 $$;
 comment on function claim_deliveries is 'An attempt that is never reported is made again when its lease has ended.';

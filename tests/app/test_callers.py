@@ -25,6 +25,9 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("POST", "/v1/scripts/test", {"script": DIGEST}, 404),
     ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
     ("POST", "/v1/runs/{run}/cancel", {}, 404),
+    ("POST", "/v1/runs/cancel", {"filter": {}, "reason": "all"}, 404),
+    ("POST", "/v1/runs/{run}/redact", {"seq": 0, "field": "input", "reason": "asked"}, 404),
+    ("DELETE", "/v1/runs/{run}", None, 404),
     ("POST", "/v1/runs/{run}/release", {"reason": "tried"}, 404),
     ("POST", "/v1/runs/{run}/abandon", {"reason": "tried"}, 404),
     ("POST", "/v1/runs/{run}/fork", {"dry_run": True}, 404),
@@ -73,6 +76,12 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/usage", None, 404),
     ("PUT", "/v1/namespaces/{name}", {}, 200),
     ("GET", "/v1/namespaces/{name}", None, 404),
+    ("GET", "/v1/namespaces", None, 200),
+    ("GET", "/v1/namespaces/{name}/seals", None, 404),
+    ("POST", "/v1/namespaces/{name}/suspend", None, 404),
+    ("POST", "/v1/namespaces/{name}/resume", None, 404),
+    ("POST", "/v1/namespaces/{name}/export", None, 404),
+    ("DELETE", "/v1/namespaces/{name}", None, 404),
     ("POST", "/v1/tasks/claim", {"max": 1}, 200),
     ("POST", "/v1/tasks/complete", {"items": [{"token": "TASK", "result": 1}]}, 200),
     ("POST", "/v1/tasks/fail", {"items": [{"token": "TASK", "error": {"message": "x"}}]}, 200),
@@ -199,7 +208,9 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
             "/v1/keys",
             "/v1/usage",
         )
-    ) or path.endswith(("{run}/release", "{run}/abandon")):
+    ) or path.endswith(("{run}/release", "{run}/abandon", "{run}/redact")):
+        assert answer.status_code == (404 if path.endswith("/seals") else 403)
+    elif (method, path) == ("DELETE", "/v1/runs/{run}"):
         assert answer.status_code == 403
     elif path == "/v1/tasks/claim":
         assert answer.json() == {"tasks": []}

@@ -125,10 +125,16 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
     async def erase_namespace(self, namespace: NamespaceId) -> int:
         """Destroy the key of all its data, in every process; how many active runs that stopped."""
         stopped = await self.keys.destroy(namespace)
+        self.tell_erased(namespace)
+        return stopped
+
+    def tell_erased(self, namespace: NamespaceId) -> None:
+        """The key of this namespace is destroyed: no process goes on with it."""
+        message = {"k": "erased", "namespace": namespace}
+        self.keys.on_hint(message)
         if self._hints is not None:
             for role in ("api", "worker"):
-                self._hints.send(role, {"k": "erased", "namespace": namespace})
-        return stopped
+                self._hints.send(role, message)
 
     def tell_ready(self) -> None:
         """Runs wait for an owner."""

@@ -6,10 +6,11 @@ import asyncpg
 import orjson
 
 from sandbox.journal.entries import EntryType
-from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
-from sandbox.store.interface import PendingRow, RunRecord, RunStatus, StoredEntry
+from sandbox.journal.ids import NamespaceId, RunId, Seq
+from sandbox.store.interface import PendingRow, RunRecord, StoredEntry
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.postgres.keys import NamespaceKeys
+from sandbox.store.postgres.lists import RunFilter
 from sandbox.store.postgres.rows import (
     ENTRY_COLUMNS,
     PENDING_SHOWN,
@@ -36,6 +37,8 @@ PENDING_SQL = f"""select p.* from unnest($1::uuid[], $2::uuid[]) q (ns, run) cro
 REPORT_SQL = "select report from quarantines where namespace_id = $1 and run_id = $2 order by at desc limit 1"
 
 
+EVERY_RUN = RunFilter()
+
 SAME_NUMBER_MAX = 1_000
 """Signals looked at for one id: those whose ids have the same number, which none but a made-up set has."""
 
@@ -60,42 +63,52 @@ class Reads:
         self,
         namespace: NamespaceId,
         *,
-        status: RunStatus | None = None,
-        labels: dict[str, str] | None = None,
-        script: str | None = None,
-        workflow: str | None = None,
-        toolset: str | None = None,
-        parent: RunId | None = None,
-        from_ms: TimeMs | None = None,
-        to_ms: TimeMs | None = None,
+        matching: RunFilter = EVERY_RUN,
         before: RunId | None = None,
         limit: int = 50,
     ) -> list[RunRecord]:
-        """Newest first, before the run `before` (exclusive); labels all match. At most `limit` runs."""
-        conditions, values = ["f.namespace_id = $1"], [namespace]
-
-        def where(sql: str, value: Any) -> None:
-            if value is not None:
-                values.append(value)
-                conditions.append(sql.replace("?", f"${len(values)}"))
-
-        where("f.status = ?", status)
-        where("f.script = ?", script)
-        where("f.workflow = ?", workflow)
-        where("(f.toolset = ? or f.toolset || '@' || f.toolset_digest = ?)", toolset)
-        where("f.parent ->> 'run' = ?::text", parent)
-        where("f.started_at >= ?", from_ms)
-        where("f.started_at < ?", to_ms)
-        where("f.run_id < ?", before)
-        where("f.labels @> ?::jsonb", orjson.dumps(labels).decode() if labels else None)
-        async with acquired(self.pool) as connection:
-            rows = await connection.fetch(
-                f"select {RUN_COLUMNS}, r.calls from {RUN_TABLES} where {' and '.join(conditions)}"
-                f" order by f.run_id desc limit {int(limit)}",
+        """Newest first, before the run `before` (exclusive). At most `limit` runs."""
+        where, values = matching.where(namespace, before)
+        # Planned for these very values: a rare label is looked up, a frequent one met on the way.
+        async with acquired(self.pool) as connection, connection.transaction():
+            await connection.execute("set local plan_cache_mode = force_custom_plan")
+            found = await connection.fetch(
+                f"select f.run_id from run_facts f where {where} order by f.run_id desc limit {int(limit)}",
                 *values,
+            )
+            rows = await connection.fetch(
+                f"select {RUN_COLUMNS}, r.calls from {RUN_TABLES}"
+                " where f.namespace_id = $1 and f.run_id = any($2::uuid[]) order by f.run_id desc",
+                namespace,
+                [row["run_id"] for row in found],
             )
             pending = await _pending_of(connection, rows)
         return await self._records(rows, pending)
+
+    async def cancellable(
+        self, namespace: NamespaceId, matching: RunFilter, before: RunId, limit: int
+    ) -> list[RunId]:
+        """Runs that go on and that nobody has cancelled yet, newest first, before the run `before`."""
+        where, values = matching.where(namespace, before)
+        async with acquired(self.pool) as connection, connection.transaction():
+            await connection.execute("set local plan_cache_mode = force_custom_plan")
+            rows = await connection.fetch(
+                f"select f.run_id from run_facts f join runs r on r.namespace_id = f.namespace_id"
+                f" and r.run_id = f.run_id where {where} and f.ended_at is null and r.cancel_seq is null"
+                f" order by f.run_id desc limit {int(limit)}",
+                *values,
+            )
+        return [RunId(str(row["run_id"])) for row in rows]
+
+    async def count_cancellable(self, namespace: NamespaceId, matching: RunFilter, before: RunId) -> int:
+        where, values = matching.where(namespace, before)
+        async with acquired(self.pool) as connection:
+            count: int = await connection.fetchval(
+                f"select count(*) from run_facts f join runs r on r.namespace_id = f.namespace_id"
+                f" and r.run_id = f.run_id where {where} and f.ended_at is null and r.cancel_seq is null",
+                *values,
+            )
+        return count
 
     async def find_entry(
         self, namespace: NamespaceId, run: RunId, entry_type: EntryType, n: int | None = None

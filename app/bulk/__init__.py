@@ -1,0 +1,1 @@
+"""Cancelling many runs at once."""

@@ -1,0 +1,1 @@
+"""What becomes of journals after their runs: deletion and redaction."""
