@@ -132,13 +132,8 @@ def build_services(
     sandbox = SandboxClient(requests)
     scripts = Scripts(store, ScriptRepository(pool), sandbox, quotas, epoch)
     workflows = Workflows(WorkflowRepository(pool), scripts, toolsets, sandbox, epoch)
-    forks = Forks(
-        store=store, repository=journals, scripts=scripts, sandbox=sandbox, quotas=quotas, values=values
-    )
-    runs = Runs(
-        store=store, repository=journals, scripts=scripts, toolsets=toolsets, workflows=workflows,
-        quotas=quotas, values=values, wakeups=wakeups, epoch=epoch, stop=stop,
-    )  # fmt: skip
+    forks = _forks(store, journals, scripts, sandbox, quotas, values)
+    runs = _runs(store, journals, scripts, toolsets, workflows, quotas, values, wakeups, epoch, stop)
     hooks = hooks_of(pool, runs=runs, tenancy=tenancy, egress=egress, box=box, sealing=KeySealing(store.keys))
     return Services(
         authenticator=authenticator,
@@ -166,6 +161,45 @@ def build_services(
         children=ChildEnds(store),
         hooks=hooks,
         health=Health(pool, epoch),
+    )
+
+
+def _forks(
+    store: PostgresEdge,
+    journals: RunRepository,
+    scripts: Scripts,
+    sandbox: SandboxClient,
+    quotas: Quotas,
+    values: Values,
+) -> Forks:
+    return Forks(
+        store=store, repository=journals, scripts=scripts, sandbox=sandbox, quotas=quotas, values=values
+    )
+
+
+def _runs(
+    store: PostgresEdge,
+    journals: RunRepository,
+    scripts: Scripts,
+    toolsets: Toolsets,
+    workflows: Workflows,
+    quotas: Quotas,
+    values: Values,
+    wakeups: Wakeups,
+    epoch: Epoch,
+    stop: asyncio.Event,
+) -> Runs:
+    return Runs(
+        store=store,
+        repository=journals,
+        scripts=scripts,
+        toolsets=toolsets,
+        workflows=workflows,
+        quotas=quotas,
+        values=values,
+        wakeups=wakeups,
+        epoch=epoch,
+        stop=stop,
     )
 
 

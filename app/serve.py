@@ -101,9 +101,7 @@ async def run(settings: Settings) -> None:
         egress.close()
         hints.close()
         blobs.close()
-        await engine.dispose()
-        await retention.close()
-        await store.close()
+        await asyncio.gather(engine.dispose(), retention.close(), store.close())
 
 
 class _Server(uvicorn.Server):
