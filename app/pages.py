@@ -15,11 +15,15 @@ from dashboard.entrance import Entrance
 from dashboard.mails import DevMails
 from dashboard.organizations import Organizations
 from dashboard.providers import ProviderPages
+from dashboard.second_step import SecondStep
+from dashboard.security import Security
 from dashboard.sso import SsoPages
 from dashboard.web import Site
 from tenancy.identity.domains import DnsResolver, TxtResolver
+from tenancy.identity.passkeys import Passkeys
 from tenancy.identity.providers import Providers
 from tenancy.identity.sso import Sso
+from tenancy.identity.totp import Totp
 from tenancy.keys.service import Keys
 from tenancy.people.members import Members
 from tenancy.people.oidc import OidcClient, Provider
@@ -63,10 +67,13 @@ def pages_of(
     members = Members(pool, passwords, public_url=settings.public_url)
     site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
     sso = Sso(pool, client, box, settings.resolver, insecure=egress.lists)
-    entrance = Entrance(site, providers, sso)
+    totp, passkeys = Totp(pool, box, site.people), Passkeys(pool, settings.public_url)
+    entrance = Entrance(site, providers, sso, totp, passkeys)
     routes: list[BaseRoute] = [
         *Accounts(site, entrance).routes(),
         *ProviderPages(site, entrance).routes(),
+        *SecondStep(site, entrance).routes(),
+        *Security(site, entrance).routes(),
         *SsoPages(site, members, sso, providers).routes(),
         *Organizations(site, members, keys).routes(),
         *AccountSessions(site).routes(),

@@ -76,7 +76,7 @@ class Accounts:
             person = await self.site.people.log_in(
                 client_of(request), email=email, password=fields.get("password", "")
             )
-            return await self.entrance.enter(request, person.id, method="password", next_=next_)
+            return await self.entrance.password_proven(request, person.id, next_=next_)
         except ApiError as error:
             return await self.entrance.form(request, next_=next_, email=email, error=error)
 

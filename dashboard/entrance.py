@@ -7,9 +7,13 @@ from starlette.responses import Response
 
 from dashboard.web import Site, client_of, to
 from sandbox.journal.errors import ApiError
+from tenancy.identity.passkeys import Passkeys
 from tenancy.identity.providers import Providers
 from tenancy.identity.sso import Sso
+from tenancy.identity.totp import Totp
 
+CODE = "code"
+"""The cookie of a browser whose password is proven and whose code is not."""
 OFFER = "link"
 """The cookie of an account at a provider that is linked once its person has signed in."""
 
@@ -19,6 +23,8 @@ class Entrance:
     site: Site
     providers: Providers
     sso: Sso
+    totp: Totp
+    passkeys: Passkeys
 
     async def form(
         self,
@@ -40,10 +46,17 @@ class Entrance:
             problem=None if error is None else str(error),
             offer=offer,
             provider=self.providers.deployment,
+            passkeys=self.passkeys.possible,
         )
         if error is not None and error.retry_after_s is not None:
             response.headers["Retry-After"] = str(error.retry_after_s)
         return response
+
+    async def password_proven(self, request: Request, person: str, *, next_: str) -> Response:
+        """In, or on to the second step."""
+        if not await self.totp.wanted(person):
+            return await self.enter(request, person, method="password", next_=next_)
+        return self.site.set_step(to("/login/code"), CODE, await self.totp.wait(person, next_))
 
     async def enter(
         self, request: Request, person: str, *, method: str, next_: str, sso: str | None = None

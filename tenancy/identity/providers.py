@@ -20,15 +20,8 @@ from tenancy.ids import new_id, parse_id
 from tenancy.people import mail
 from tenancy.people import repository as people
 from tenancy.people.oidc import Account, OidcClient, Provider, SignInFailed
-from tenancy.people.service import (
-    Client,
-    address_subject,
-    checked_email,
-    digest,
-    new_secret,
-    refuse_blocked,
-    send,
-)
+from tenancy.people.service import Client, checked_email, digest, new_secret, send
+from tenancy.people.throttle import FORGET_MS, address_subject, refuse_blocked
 from tenancy.repository import now_ms
 from tenancy.secrets import SecretBox
 
@@ -37,7 +30,6 @@ DEPLOYMENT = "deployment"
 STEP_TTL_MS = 600_000
 BEGUN_FREE, BEGUN_FIRST_MS, BEGUN_MOST_MS = 200, 1_000, 60_000
 """Sign-ins that one address may begin in an hour before it has to wait."""
-FORGET_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,3 +270,116 @@ async def delete_domain(connection: Any, organization: OrganizationId, domain: s
         domain,
     )
     return bool(done)
+
+
+# -- Codes of an app, and recovery codes
+
+
+async def begin_totp(connection: Any, person: str, sealed: bytes) -> bool:
+    """False: one is in force."""
+    done = await connection.fetchval(
+        "update people set totp_secret = $2, totp_last_step = null where id = $1 and totp_since is null "
+        "returning true",
+        person,
+        sealed,
+    )
+    return bool(done)
+
+
+async def confirm_totp(connection: Any, person: str, step: int) -> None:
+    await connection.execute(
+        "update people set totp_since = now_ms(), totp_last_step = $2 where id = $1 and totp_since is null",
+        person,
+        step,
+    )
+
+
+async def use_totp_step(connection: Any, person: str, step: int) -> bool:
+    """False: this step, or a later one, has been used."""
+    done = await connection.fetchval(
+        "update people set totp_last_step = $2 where id = $1 "
+        "and (totp_last_step is null or totp_last_step < $2) returning true",
+        person,
+        step,
+    )
+    return bool(done)
+
+
+async def end_totp(connection: Any, person: str) -> None:
+    await connection.execute(
+        "update people set totp_secret = null, totp_since = null, totp_last_step = null where id = $1", person
+    )
+    await connection.execute("delete from recovery_codes where person_id = $1", person)
+
+
+async def replace_recovery_codes(connection: Any, person: str, digests: list[bytes]) -> None:
+    await connection.execute("delete from recovery_codes where person_id = $1", person)
+    await connection.execute(
+        "insert into recovery_codes (person_id, code_sha256, created_at) "
+        "select $1, code, now_ms() from unnest($2::bytea[]) code",
+        person,
+        digests,
+    )
+
+
+async def use_recovery_code(connection: Any, person: str, sha256: bytes) -> bool:
+    done = await connection.fetchval(
+        "delete from recovery_codes where person_id = $1 and code_sha256 = $2 returning true", person, sha256
+    )
+    return bool(done)
+
+
+async def count_recovery_codes(connection: Any, person: str) -> int:
+    found = await connection.fetchval("select count(*) from recovery_codes where person_id = $1", person)
+    return int(found)
+
+
+# -- Passkeys
+
+
+async def list_passkeys(connection: Any, person: str) -> list[Any]:
+    found: list[Any] = await connection.fetch(
+        "select credential_id, name, created_at, last_used_at from passkeys where person_id = $1 order by created_at",
+        person,
+    )
+    return found
+
+
+async def find_passkey(connection: Any, credential_id: bytes) -> Any | None:
+    return await connection.fetchrow(
+        "select person_id, public_key, sign_count from passkeys where credential_id = $1 for update",
+        credential_id,
+    )
+
+
+async def insert_passkey(
+    connection: Any, *, credential_id: bytes, person: str, name: str, public_key: bytes, sign_count: int
+) -> bool:
+    """False: it is registered already."""
+    made = await connection.fetchval(
+        "insert into passkeys (credential_id, person_id, name, public_key, sign_count, created_at) "
+        "values ($1, $2, $3, $4, $5, now_ms()) on conflict do nothing returning true",
+        credential_id,
+        person,
+        name,
+        public_key,
+        sign_count,
+    )
+    return bool(made)
+
+
+async def passkey_used(connection: Any, credential_id: bytes, sign_count: int) -> None:
+    await connection.execute(
+        "update passkeys set sign_count = $2, last_used_at = now_ms() where credential_id = $1",
+        credential_id,
+        sign_count,
+    )
+
+
+async def delete_passkey(connection: Any, person: str, credential_id: bytes) -> bool:
+    done = await connection.fetchval(
+        "delete from passkeys where person_id = $1 and credential_id = $2 returning true",
+        person,
+        credential_id,
+    )
+    return bool(done)

@@ -187,6 +187,13 @@ async def touch_session(connection: Any, session: str, every_ms: int) -> None:
     )
 
 
+async def session_is_fresh(connection: Any, session: str, ms: int) -> bool:
+    found = await connection.fetchval(
+        "select true from sessions where id = $1 and proven_at > now_ms() - $2", session, ms
+    )
+    return bool(found)
+
+
 async def list_sessions(connection: Any, person: str, idle_ms: int) -> list[Any]:
     found: list[Any] = await connection.fetch(
         "select id, method, ip, user_agent, created_at, last_used_at from sessions where person_id = $1 "

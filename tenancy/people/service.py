@@ -14,13 +14,14 @@ from email_validator import EmailNotValidError, validate_email
 from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.connection import acquired
-from tenancy.errors import NotFound, TooManyAttempts, Unauthenticated
+from tenancy.errors import NotFound, Unauthenticated
 from tenancy.ids import new_id
 from tenancy.models import Organization
 from tenancy.people import mail, repository
 from tenancy.people.mail import Mail
 from tenancy.people.passwords import Passwords, weakness
 from tenancy.people.repository import PersonRow
+from tenancy.people.throttle import FORGET_MS, account_subject, address_subject, note_failed, refuse_blocked
 from tenancy.principals import Role
 from tenancy.repository import insert_organization, now_ms
 
@@ -30,11 +31,9 @@ SESSION_TTL_MS = 30 * 86_400_000
 SESSION_IDLE_MS = 7 * 86_400_000
 """A session that nobody used for so long is over."""
 TOUCH_EVERY_MS = 60_000
+FRESH_MS = 600_000
+"""So long after a sign-in, somebody without a password need not prove themselves again."""
 SECRET_BYTES = 32
-ACCOUNT_FREE, ACCOUNT_FIRST_MS, ACCOUNT_MOST_MS = 5, 1_000, 900_000
-"""Wrong passwords of one account that are free; then each doubles a wait, up to a quarter of an hour."""
-ADDRESS_FREE, ADDRESS_FIRST_MS, ADDRESS_MOST_MS = 50, 1_000, 900_000
-FORGET_MS = 3_600_000
 MAILS_PER_ADDRESS_FREE = 5
 """Mails that one address may cause in an hour before it has to wait."""
 
@@ -257,6 +256,26 @@ class People:
         async with acquired(self._pool) as connection, connection.transaction():
             await self._new_password(connection, person, password_hash, but=session.id)
 
+    async def has_password(self, session: Session) -> bool:
+        async with acquired(self._pool) as connection:
+            person = await repository.get_person(connection, session.person)
+        return person is not None and person.password_hash is not None
+
+    async def prove_again(self, client: Client, session: Session, password: str) -> None:
+        """What is dangerous takes the password again, or for who has none a sign-in just now.
+
+        Errors: Unauthenticated, TooManyAttempts.
+        """
+        async with acquired(self._pool) as connection:
+            person = await repository.get_person(connection, session.person)
+            fresh = await repository.session_is_fresh(connection, session.id, FRESH_MS)
+        if person is not None and person.password_hash is not None:
+            await self._prove(client, person.email, password, person.password_hash)
+        elif person is None or not fresh:
+            raise Unauthenticated(
+                "You signed in more than ten minutes ago: sign out and in again, then do this."
+            )
+
     async def _new_password(
         self, connection: Any, person: PersonRow, password_hash: str, *, but: str | None
     ) -> None:
@@ -296,32 +315,6 @@ class People:
                 most_ms=FORGET_MS,
                 forget_ms=FORGET_MS,
             )
-
-
-async def refuse_blocked(connection: Any, subjects: list[str]) -> None:
-    wait_ms = await repository.blocked_ms(connection, subjects)
-    if wait_ms:
-        seconds = -(-wait_ms // 1000)
-        raise TooManyAttempts(f"Too many attempts: try again in {seconds} s.", retry_after_s=seconds)
-
-
-async def note_failed(connection: Any, account: str, address: str) -> None:
-    await repository.note_failure(
-        connection,
-        account,
-        free=ACCOUNT_FREE,
-        first_ms=ACCOUNT_FIRST_MS,
-        most_ms=ACCOUNT_MOST_MS,
-        forget_ms=FORGET_MS,
-    )
-    await repository.note_failure(
-        connection,
-        address,
-        free=ADDRESS_FREE,
-        first_ms=ADDRESS_FIRST_MS,
-        most_ms=ADDRESS_MOST_MS,
-        forget_ms=FORGET_MS,
-    )
 
 
 async def create_owned(connection: Any, person: str, name: str) -> OrganizationId:
@@ -379,14 +372,6 @@ def new_secret() -> tuple[str, bytes]:
 
 def digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
-
-
-def account_subject(email: str) -> str:
-    return f"account:{hashlib.sha256(email.encode('utf-8', 'replace')).hexdigest()}"
-
-
-def address_subject(ip: str) -> str:
-    return f"address:{hashlib.sha256(ip.encode()).hexdigest()}"
 
 
 def _text(data: bytes) -> str:

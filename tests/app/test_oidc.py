@@ -11,7 +11,7 @@ from sandbox.store.blobs import BlobStore
 from sandbox.store.postgres.connection import acquired
 from tenancy.people import repository as people
 from tenancy.people.oidc import Provider
-from tenancy.people.service import address_subject
+from tenancy.people.throttle import address_subject
 from tests.app.test_people import PASSWORD, Browser, mails
 from tests.fixtures.api import Api, running_api
 from tests.fixtures.database import Clock

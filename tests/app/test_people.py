@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.store.postgres.connection import acquired
 from tenancy.mails.repository import latest_mails
-from tenancy.people.service import ADDRESS_FREE, account_subject, address_subject, note_failed
+from tenancy.people.throttle import ADDRESS_FREE, account_subject, address_subject, note_failed
 from tests.fixtures.api import SCRIPT, Api
 from tests.fixtures.database import Clock
 
