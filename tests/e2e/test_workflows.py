@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -37,10 +38,10 @@ def client(stack: Stack) -> rewind.AsyncRewind:
 
 @asynccontextmanager
 async def deployed(
-    database_url: str, s3_url: str, folder: Path, **workflows: str
+    database_url: str, s3_url: str, folder: Path, environ: dict[str, str] | None = None, **workflows: str
 ) -> AsyncIterator[tuple[Stack, rewind.AsyncRewind]]:
     """A stack with these workflows, each without tools, and the toolset `t` that lists them."""
-    async with Stack(database_url, s3_url, folder) as stack, client(stack) as sdk:
+    async with Stack(database_url, s3_url, folder, environ=environ) as stack, client(stack) as sdk:
         for name, script in workflows.items():
             await sdk.workflows.put(name, script)
         await sdk.toolsets.register("t", workflows=list(workflows))
@@ -264,3 +265,54 @@ async def test_kills_leave_one_child_per_call(database_url: str, s3_url: str, tm
             assert len(ended.children) == 12
             replayed = await sdk.runs.replay(run.id)
             assert replayed["matches"] is True
+
+
+FAN = """
+import { double } from "rewind:workflows";
+
+export default async function main(input: { count: number }) {
+  const all = await Promise.all(Array.from({ length: input.count }, (_, n) => double({ n: n % 5 })));
+  return all.reduce((sum, one) => sum + one.doubled, 0);
+}
+"""
+
+
+@pytest.mark.timeout(600)
+async def test_a_thousand_children(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    """Each costs about what it costs among a hundred: nothing here is quadratic."""
+    async with deployed(database_url, s3_url, tmp_path, double=DOUBLE) as (_, sdk):
+
+        async def fan_out(count: int) -> float:
+            began = time.monotonic()
+            run = await sdk.runs.start(script=FAN, toolset="t", input={"count": count})
+            ended = await sdk.runs.wait(run.id, timeout_s=300)
+            took_s = time.monotonic() - began
+            assert (ended.error, ended.output) == (None, sum(2 * (n % 5) for n in range(count)))
+            assert len(ended.children) == 20
+            assert ended.children == sorted(ended.children)
+            return took_s / count
+
+        few = min([await fan_out(100), await fan_out(100)])
+        many = await fan_out(1_000)
+        print(f"\na child: {few * 1000:.1f} ms among 100, {many * 1000:.1f} ms among 1,000")
+        assert many < 3 * few
+
+
+async def test_evicted_replayed_and_forked(database_url: str, s3_url: str, tmp_path: Path) -> None:
+    """With no isolate kept warm every activation is a replay; a fork reuses what its children have answered."""
+    cold = {"REWIND_WARM_RUNS": "0"}
+    async with deployed(database_url, s3_url, tmp_path, environ=cold, double=DOUBLE, wait=WAIT) as (_, sdk):
+        run = await sdk.runs.start(script=PARENTS, toolset="t", input={"how": "many"}, wait="60s")
+        assert run.output == [2 * n for n in range(12)]
+        assert (await sdk.runs.replay(run.id))["matches"] is True
+        forked = await sdk.runs.fork(run.id, wait="60s")
+        assert (forked.output, forked.children) == (run.output, [])
+        waiting = await sdk.runs.start(script=PARENTS, toolset="t", input={"how": "wait"})
+        awaited = await child_waited_for(sdk, waiting.id, 2)
+        await sdk.runs.signal(awaited, "go", "x" * 100_000)
+        ended = await sdk.runs.wait(waiting.id)
+        assert ended.output[1] == "x" * 100_000
+        assert (await sdk.runs.replay(waiting.id))["matches"] is True
+        mocks = {"workflows.double": [{"args": "*", "result": {"doubled": 5, "text": ""}, "repeat": True}]}
+        tested = await sdk.scripts.test(PARENTS, toolset="t", input={"how": "many"}, mocks=mocks)
+        assert tested["output"] == [5] * 12

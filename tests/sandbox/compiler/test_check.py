@@ -153,6 +153,41 @@ async def test_the_schema_of_the_input(checker: Checker, parameter: str, schema:
     report = await checker.check(source, NO_TOOLS, epoch=E1, tenant="tests")
     assert report.types.input_schema == schema
     assert report.types.output_type == "number"
+    assert report.types.output_schema is True  # it was not asked for
+
+
+@pytest.mark.parametrize(
+    ("main", "schema"),
+    [
+        ("main() { return 1; }", {"type": "number"}),
+        ("main() {}", {"type": "null"}),
+        (
+            "main(): Promise<string | undefined> { return undefined; }",
+            {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        ),
+        (
+            "main() { return { when: new Date(), tags: ['a'] }; }",
+            {
+                "type": "object",
+                "properties": {"when": True, "tags": {"type": "array", "items": {"type": "string"}}},
+                "required": ["when", "tags"],
+            },
+        ),
+        ("main(): Promise<any> { return 1; }", True),
+        (
+            "main(): Promise<Node> { return {}; }",
+            {
+                "$ref": "#/$defs/T1",
+                "$defs": {"T1": {"type": "object", "properties": {"next": {"$ref": "#/$defs/T1"}}}},
+            },
+        ),
+    ],
+)
+async def test_the_schema_of_the_output(checker: Checker, main: str, schema: Any) -> None:
+    source = f"interface Node {{ next?: Node }}\nexport default async function {main}"
+    report = await checker.check(source, NO_TOOLS, epoch=E1, tenant="tests", output=True)
+    assert report.diagnostics == []
+    assert report.types.output_schema == schema
 
 
 @pytest.mark.parametrize(

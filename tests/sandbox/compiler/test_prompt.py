@@ -74,3 +74,16 @@ def test_every_budget_holds(budget: int) -> None:
         assert missing == []
     if budget >= 3_000:
         assert estimate_tokens(text) > 0.85 * budget or whole
+
+
+def test_workflows_are_imported_from_their_own_module() -> None:
+    order = object_of(n={"type": "number"})
+    names = {"workflows.order": order, "workflows.order.start": order, "ping": {"type": "object"}}
+    order_, start, ping = typed_tools([pinned(name, schema) for name, schema in names.items()], [])
+    head, line = render_prompt([order_, start], http=False, budget=None).splitlines()
+    assert head.startswith('// import { order } from "rewind:workflows";')
+    assert line.startswith("order({ n: number })")  # what `order.start` takes is what `order` takes
+    both = render_prompt([order_, start, ping], http=True, budget=None)
+    assert '// import { http, ping } from "rewind:tools"' in both
+    small = render_prompt([order_, start, ping], http=True, budget=BUDGET_MIN)
+    assert estimate_tokens(small) <= BUDGET_MIN
