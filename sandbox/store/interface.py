@@ -387,7 +387,7 @@ class JournalStore(Protocol):
 
 
 class OwnerStore(Protocol):
-    """The worker's side: claims and command appends."""
+    """The worker's side beside that of the edge: claims and command appends."""
 
     async def claim_runs(
         self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
@@ -397,6 +397,3 @@ class OwnerStore(Protocol):
 
     async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
-    async def read_entries(
-        self, namespace: NamespaceId, run: RunId, *, after: Seq = FROM_START, limit: int = 500
-    ) -> list[StoredEntry]: ...
