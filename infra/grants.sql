@@ -9,6 +9,7 @@ grant execute on all functions in schema public to rewind_api, rewind_worker, re
 grant select, insert on entries to rewind_api, rewind_worker;
 grant select on clock, schema_migrations to rewind_api, rewind_worker, rewind_retention;
 grant select, insert, update, delete on pending to rewind_api, rewind_worker;
+grant select, insert, update, delete on rate_marks to rewind_api;
 grant select, insert, delete on signal_ids, held_events to rewind_api, rewind_worker;
 grant select, insert, update on approvals to rewind_api, rewind_worker;
 grant delete on approvals to rewind_api;

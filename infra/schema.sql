@@ -71,7 +71,7 @@ begin
   return null;
 end $$;
 
-CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
+CREATE FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
 declare
@@ -115,10 +115,10 @@ begin
       case c_type[m]
         when 2 then
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
-              route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
+              route, idempotent, gated, timeout_ms, pace, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
               c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
-              c_idempotent[m], c_gated[m], c_timeout[m],
+              c_idempotent[m], c_gated[m], c_timeout[m], c_pace[m]::jsonb,
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
                 when c_gated[m] then at + c_expires[m] when c_claim[m] is not null then at + c_timeout[m] end,
               case when r.cancel_seq is not null then 3 when c_gated[m] and c_expires[m] is not null then 5 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,
@@ -186,7 +186,7 @@ begin
   end loop;
 end $$;
 
-COMMENT ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) IS 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
+COMMENT ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) IS 'p_waits holds one int[] per run in text form: arrays of arrays must be rectangular.';
 
 CREATE FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
     LANGUAGE plpgsql
@@ -291,6 +291,30 @@ begin
   update runs set next_seq = seq, last_time = last where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+CREATE FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text, paced boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  at bigint := now_ms();
+begin
+  return query
+    with taken as (
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
+          begun_at = coalesce(p.begun_at, at),
+          due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
+            then at + p.timeout_ms else p.due end,
+          due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
+        from unnest(p_ns, p_run, p_n) k (ns, run, n)
+        where p.namespace_id = k.ns and p.run_id = k.run and p.kind = 0 and p.n = k.n
+        returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.due, p.seq, p.slot)
+    select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.due - at, e.body,
+        f.organization_id, f.toolset, f.toolset_digest, t.slot is not null
+      from taken t
+      join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
+      join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id;
+end $$;
+
 CREATE FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -311,7 +335,7 @@ CREATE FUNCTION public.calls_in_flight_max() RETURNS integer
     LANGUAGE sql IMMUTABLE
     AS $$select 1000$$;
 
-CREATE FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text)
+CREATE FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text, paced boolean)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -323,10 +347,20 @@ declare
   room int;
   got int;
 begin
+  -- Half of the time calls with limits may take it all, so that neither kind starves the other.
+  return query
+    select b.* from (select array_agg(k.namespace_id) as ns, array_agg(k.run_id) as runs, array_agg(k.n) as calls
+      from pick_paced(1::smallint, null, null, null, null, case when random() < 0.5
+        or not exists (select from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null
+          and not p.gated and not p.deferred and not p.stopping) then p_limit else p_limit / 2 end,
+        p_full, p_org, p_toolset, p_server, p_free, p_server_max) k) k
+      cross join lateral begin_calls(p_claim, p_lease_ms, k.ns, k.runs, k.calls) b;
+  get diagnostics got = row_count;
+  p_limit := p_limit - got;
   for step in 1 .. 1000 loop
     exit when p_limit <= 0;
     select p.organization_id, p.toolset, split_part(p.name, '.', 1) into org, tools, server from pending p
-      where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
+      where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred and not p.stopping
         and (p.organization_id, p.toolset, split_part(p.name, '.', 1)) > (org, tools, server)
       order by p.organization_id, p.toolset, split_part(p.name, '.', 1) limit 1;
     exit when not found;
@@ -339,11 +373,11 @@ begin
     continue when room <= 0;
     return query
       with recursive spaces as (
-        (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated
+        (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null and not p.gated
            and not p.deferred and not p.stopping and p.organization_id = org and p.toolset = tools
            and split_part(p.name, '.', 1) = server order by p.namespace_id limit 1)
         union all
-        select (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null
+        select (select p.namespace_id from pending p where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null
             and not p.gated and not p.deferred and not p.stopping and p.organization_id = org and p.toolset = tools
             and split_part(p.name, '.', 1) = server and p.namespace_id > s.namespace_id
             order by p.namespace_id limit 1)
@@ -354,7 +388,7 @@ begin
         select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
         from found_spaces s cross join lateral (
           select p.namespace_id, p.run_id, p.n from pending p
-          where p.kind = 0 and p.route = 1 and p.claim_id is null and not p.gated and not p.deferred
+          where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
             and not p.stopping and p.organization_id = org and p.toolset = tools
             and split_part(p.name, '.', 1) = server and p.namespace_id = s.namespace_id
             and (p.available_at is null or p.available_at <= at)
@@ -365,19 +399,9 @@ begin
             in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit room)
           and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
         for update skip locked
-      ), taken as (
-        update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = p.attempt + 1,
-            begun_at = coalesce(p.begun_at, at),
-            due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
-              then at + p.timeout_ms else p.due end,
-            due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
-          from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
-          returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.due, p.seq)
-      select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.due - at, e.body,
-          f.organization_id, f.toolset, f.toolset_digest
-        from taken t
-        join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
-        join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id;
+      )
+      select b.* from (select array_agg(k.namespace_id) as ns, array_agg(k.run_id) as runs, array_agg(k.n) as calls
+        from picked k) k cross join lateral begin_calls(p_claim, p_lease_ms, k.ns, k.runs, k.calls) b;
     get diagnostics got = row_count;
     p_limit := p_limit - got;
   end loop;
@@ -468,6 +492,9 @@ CREATE FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_tool
 declare
   at bigint := now_ms();
   got task_row[];
+  paced uuid[];
+  paced_runs uuid[];
+  paced_calls int[];
 begin
   with mine as (
     update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
@@ -477,14 +504,25 @@ begin
       p.releases)
   select array_agg(row (m.*)::task_row) into got from mine m;
   if got is null then
+    if exists (select from pending p where p.kind = 0 and p.route = 0 and p.slot is not null and p.claim_id is null
+        and not p.gated and not p.deferred and not p.stopping and p.organization_id = p_organization) then
+      -- Half of the time calls with limits may take it all, so that neither kind starves the other.
+      select array_agg(k.namespace_id), array_agg(k.run_id), array_agg(k.n) into paced, paced_runs, paced_calls
+        from pick_paced(0::smallint, p_organization, p_namespace, p_toolset, p_tools,
+          case when random() < 0.5 or not exists (select from pending p where p.kind = 0 and p.route = 0
+            and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
+            and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
+            and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools)))
+          then p_limit else p_limit / 2 end, '{}', '{}', '{}', '{}', '{}', 0) k;
+    end if;
     with recursive spaces as (
-      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
+      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated
          and not p.deferred and p.organization_id = p_organization
          and (p_namespace is null or p.namespace_id = p_namespace)
          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
          order by p.namespace_id limit 1)
       union all
-      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
+      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null
           and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
           and p.namespace_id > s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
@@ -496,23 +534,26 @@ begin
       select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
       from found_spaces s cross join lateral (
         select p.namespace_id, p.run_id, p.n from pending p
-        where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
+        where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
           and p.organization_id = p_organization and p.namespace_id = s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
           and (p.available_at is null or p.available_at <= at) and not p.stopping
         order by p.run_id, p.n limit p_limit) q
     ), picked as (
       select p.namespace_id, p.run_id, p.n from pending p
-      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit p_limit)
+      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank
+          limit p_limit - coalesce(cardinality(paced), 0))
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
+    ), all_picked as (
+      select * from picked union all select * from unnest(paced, paced_runs, paced_calls) k (namespace_id, run_id, n)
     ), taken as (
       update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
           due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
-        from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
+        from all_picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
         returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
       p.releases)
     select array_agg(row (t.*)::task_row) into got from taken t;
@@ -814,7 +855,7 @@ CREATE FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_day
   order by n.id
 $$;
 
-CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) RETURNS integer
+CREATE FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) RETURNS integer
     LANGUAGE plpgsql
     AS $$
 declare
@@ -828,7 +869,7 @@ begin
     where namespace_id = p_ns and run_id = p_run;
   insert into signal_ids (namespace_id, run_id, signal_id, seq) select p_ns, p_run, * from unnest(s_id, s_seq);
   insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due, due_why, organization_id, toolset,
-      route, idempotent, gated, timeout_ms)
+      route, idempotent, gated, timeout_ms, pace)
     select p_ns, p_run, c.kind, c.n, c.seq, at, c.line, c.name,
       case when c.kind = 1 then (select e.fire_at from entries e
         where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) when c.gated then at + c.expires end,
@@ -836,9 +877,9 @@ begin
       case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end,
       c.route + case when c.kind = 0 and row_number() over (partition by c.kind order by c.n) > calls_in_flight_max()
         then 2 else 0 end,
-      c.idempotent, c.gated, c.timeout
-    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout, c_expires)
-      c (kind, n, seq, line, name, route, idempotent, gated, timeout, expires);
+      c.idempotent, c.gated, c.timeout, c.pace::jsonb
+    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout, c_expires, c_pace)
+      c (kind, n, seq, line, name, route, idempotent, gated, timeout, expires, pace);
   perform request_approval(p_ns, p_run, p_organization, c.n, c.seq, c.name, at, c.expires)
     from unnest(c_n, c_seq, c_name, c_gated, c_expires) c (n, seq, name, gated, expires) where c.gated and p_ending is null;
   if p_ending is not null then
@@ -975,6 +1016,132 @@ CREATE FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) RETURNS void
     and n = (select n from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and route >= 2
       order by n limit 1)
 $$;
+
+CREATE FUNCTION public.pace_call() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if tg_op = 'INSERT' then
+    new.slot := md5(coalesce(new.toolset, '') || '/' || (new.pace ->> 'slot'));
+    new.queue_ms := (new.pace ->> 'queue_ms')::bigint;
+  end if;
+  if new.queue_ms is null then return new; end if;
+  if new.due_why = 7 and (new.claim_id is not null or new.attempt > 0) then
+    new.due := new.begun_at + new.timeout_ms;
+    new.due_why := case when new.timeout_ms is not null then 1 end;
+  elsif new.due is null and new.attempt = 0 and new.claim_id is null and not new.gated and not new.deferred
+    and new.route < 2 then
+    new.due := now_ms() + new.queue_ms;
+    new.due_why := 7;
+  end if;
+  return new;
+end $$;
+
+CREATE FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+declare
+  at bigint := now_ms();
+  pivot text := md5(random()::text);
+  place text := pivot;
+  org uuid := '00000000-0000-0000-0000-000000000000';
+  wrapped boolean := false;
+  c pending%rowtype;
+  room int;
+  free int;
+  counted text;
+  width bigint;
+  got int;
+begin
+  for step in 1 .. 1000 loop
+    exit when p_limit <= 0;
+    if p_organization is null then
+      select p.* into c from pending p where p.kind = 0 and p.route = 1 and p.slot is not null and p.claim_id is null
+        and not p.gated and not p.deferred and not p.stopping and (p.slot, p.organization_id) > (place, org)
+        order by p.slot, p.organization_id limit 1;
+    else
+      select p.* into c from pending p where p.kind = 0 and p.route = 0 and p.slot is not null and p.claim_id is null
+        and not p.gated and not p.deferred and not p.stopping and p.organization_id = p_organization
+        and p.slot > place order by p.slot limit 1;
+    end if;
+    if not found then
+      exit when wrapped;
+      wrapped := true; place := ''; org := '00000000-0000-0000-0000-000000000000';
+      continue;
+    end if;
+    place := c.slot; org := c.organization_id;
+    exit when wrapped and place > pivot;
+    continue when org = any (p_full) or (p_toolset is not null and c.toolset <> p_toolset)
+      or (p_tools is not null and not exists (select from pending p where p.kind = 0 and p.route = p_route
+        and p.slot = place and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
+        and p.organization_id = org and p.name = any (p_tools)));
+    free := p_limit;
+    if p_route = 1 then
+      free := p_server_max;
+      for k in 1 .. cardinality(p_org) loop
+        if p_org[k] = org and p_toolsets[k] = c.toolset and p_server[k] = split_part(c.name, '.', 1) then
+          free := p_free[k];
+        end if;
+      end loop;
+    end if;
+    room := least(p_limit, free);
+    continue when room <= 0 or not pg_try_advisory_xact_lock(hashtextextended(org::text || place, 22));
+    if c.pace ? 'slots' then
+      select least(room, (c.pace ->> 'slots')::int - count(*)::int) into room from pending p
+        where p.organization_id = org and p.slot = place and (p.claim_id is not null or p.deferred);
+    end if;
+    counted := null;
+    if c.pace ? 'rate' and room > 0 then
+      counted := md5(coalesce(c.toolset, '') || '/' || (c.pace ->> 'rate'));
+      continue when not pg_try_advisory_xact_lock(hashtextextended(org::text || counted, 23));
+      width := greatest(1, ((c.pace ->> 'per_ms')::bigint + 19) / 20);
+      delete from rate_marks m where m.organization_id = org and m.rate = counted and m.bucket < at / width - 20;
+      select least(room, (c.pace ->> 'rate_limit')::int - coalesce(sum(m.count), 0)::int) into room
+        from rate_marks m where m.organization_id = org and m.rate = counted;
+    end if;
+    continue when room <= 0;
+    return query
+      with recursive spaces as (
+        (select p.namespace_id from pending p where p.kind = 0 and p.route = p_route and p.slot = place
+           and p.claim_id is null and not p.gated and not p.deferred and not p.stopping and p.organization_id = org
+           and (p_namespace is null or p.namespace_id = p_namespace) order by p.namespace_id limit 1)
+        union all
+        select (select p.namespace_id from pending p where p.kind = 0 and p.route = p_route and p.slot = place
+            and p.claim_id is null and not p.gated and not p.deferred and not p.stopping and p.organization_id = org
+            and p_namespace is null and p.namespace_id > s.namespace_id order by p.namespace_id limit 1)
+          from spaces s where s.namespace_id is not null
+      ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null limit 1000),
+      ranked as (
+        select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank, random() as lot
+        from found_spaces s cross join lateral (
+          select p.namespace_id, p.run_id, p.n from pending p
+          where p.kind = 0 and p.route = p_route and p.slot = place and p.claim_id is null and not p.gated
+            and not p.deferred and not p.stopping and p.organization_id = org and p.namespace_id = s.namespace_id
+            and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
+            and (p.available_at is null or p.available_at <= at)
+          order by p.run_id, p.n limit room) q)
+      select p.namespace_id, p.run_id, p.n from pending p
+        where (p.namespace_id, p.run_id, p.n)
+            in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank, k.lot limit room)
+          and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
+        for update skip locked;
+    get diagnostics got = row_count;
+    continue when got = 0;
+    p_limit := p_limit - got;
+    if p_route = 1 then  -- a later limit of the same server has so much less room
+      p_org := org || p_org; p_toolsets := c.toolset || p_toolsets;
+      p_server := split_part(c.name, '.', 1) || p_server; p_free := (free - got) || p_free;
+      for k in 2 .. cardinality(p_org) loop
+        if p_org[k] = org and p_toolsets[k] = c.toolset and p_server[k] = p_server[1] then p_free[k] := free - got; end if;
+      end loop;
+    end if;
+    if counted is not null then
+      insert into rate_marks as m (organization_id, rate, bucket, count) values (org, counted, at / width, got)
+        on conflict on constraint rate_marks_pkey do update set count = m.count + excluded.count;
+    end if;
+  end loop;
+end $$;
 
 CREATE FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) RETURNS uuid
     LANGUAGE plpgsql
@@ -1131,6 +1298,15 @@ CREATE FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uu
 $$;
 
 COMMENT ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) IS 'In the append that makes a gated call pending. p_expires null: it waits as long as the run.';
+
+CREATE FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) RETURNS boolean
+    LANGUAGE sql
+    AS $$
+  update pending p set claim_id = null, lease_until = null, available_at = now_ms() + p_after
+    where p.namespace_id = p_ns and p.run_id = p_run and p.kind = 0 and p.n = p_n and p.attempt = p_attempt
+      and p.claim_id = p_claim and not p.stopping
+    returning true
+$$;
 
 CREATE FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) RETURNS tsquery
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1666,7 +1842,10 @@ CREATE TABLE public.pending (
     releases integer DEFAULT 0 NOT NULL,
     begun_at bigint,
     claim_id uuid,
-    lease_until bigint
+    lease_until bigint,
+    pace jsonb,
+    slot text COLLATE pg_catalog."C",
+    queue_ms bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
 
@@ -1687,6 +1866,12 @@ COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may b
 COMMENT ON COLUMN public.pending.releases IS 'How often the call was given back unstarted; with the attempt it names one lease.';
 
 COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks. Without a lease: the child run that the call waits for.';
+
+COMMENT ON COLUMN public.pending.pace IS 'Of a call whose tool has limits, as its draft says: {slot, slots?, rate?, rate_limit?, per_ms?, queue_ms?}.';
+
+COMMENT ON COLUMN public.pending.slot IS 'Calls of an organization with the same one share the limits of their pace.';
+
+COMMENT ON COLUMN public.pending.queue_ms IS 'How long the call may wait on offer before its first claim.';
 
 CREATE TABLE public.people (
     id uuid NOT NULL,
@@ -1730,6 +1915,15 @@ CREATE TABLE public.quotas (
 );
 
 COMMENT ON TABLE public.quotas IS 'Limits of a namespace that replace those of the plan.';
+
+CREATE TABLE public.rate_marks (
+    organization_id uuid NOT NULL,
+    rate text NOT NULL COLLATE pg_catalog."C",
+    bucket bigint NOT NULL,
+    count integer NOT NULL
+);
+
+COMMENT ON TABLE public.rate_marks IS 'How many calls of a rate began in each twentieth of its time. A window of 21 of them is never shorter than that time, so no window of that time has more than the limit.';
 
 CREATE TABLE public.recovery_codes (
     person_id uuid NOT NULL,
@@ -2217,6 +2411,9 @@ ALTER TABLE ONLY public.quota_notices
 ALTER TABLE ONLY public.quotas
     ADD CONSTRAINT quotas_pkey PRIMARY KEY (namespace_id);
 
+ALTER TABLE ONLY public.rate_marks
+    ADD CONSTRAINT rate_marks_pkey PRIMARY KEY (organization_id, rate, bucket);
+
 ALTER TABLE ONLY public.recovery_codes
     ADD CONSTRAINT recovery_codes_pkey PRIMARY KEY (person_id, code_sha256);
 
@@ -2358,13 +2555,19 @@ CREATE INDEX pending_children_stopping ON public.pending USING btree (namespace_
 
 CREATE INDEX pending_claim ON public.pending USING btree (claim_id) WHERE (claim_id IS NOT NULL);
 
-CREATE INDEX pending_dispatch ON public.pending USING btree (organization_id, toolset, split_part(name, '.'::text, 1), namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 1) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping));
+CREATE INDEX pending_dispatch ON public.pending USING btree (organization_id, toolset, split_part(name, '.'::text, 1), namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 1) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping) AND (slot IS NULL));
 
 CREATE INDEX pending_due ON public.pending USING btree (due) WHERE (due IS NOT NULL);
 
 CREATE INDEX pending_lease ON public.pending USING btree (lease_until) WHERE (lease_until IS NOT NULL);
 
-CREATE INDEX pending_offered ON public.pending USING btree (organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred));
+CREATE INDEX pending_offered ON public.pending USING btree (organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (slot IS NULL));
+
+CREATE INDEX pending_paced ON public.pending USING btree (organization_id, slot, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 0) AND (slot IS NOT NULL) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping));
+
+CREATE INDEX pending_paced_dispatch ON public.pending USING btree (slot, organization_id, namespace_id, run_id, n) WHERE ((kind = 0) AND (route = 1) AND (slot IS NOT NULL) AND (claim_id IS NULL) AND (NOT gated) AND (NOT deferred) AND (NOT stopping));
+
+CREATE INDEX pending_slots ON public.pending USING btree (organization_id, slot) WHERE ((slot IS NOT NULL) AND ((claim_id IS NOT NULL) OR deferred));
 
 CREATE INDEX replays_by_age ON public.replays USING btree (namespace_id, created_at);
 
@@ -2405,6 +2608,10 @@ CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
 CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
+
+CREATE TRIGGER pace_inserted BEFORE INSERT ON public.pending FOR EACH ROW WHEN ((new.pace IS NOT NULL)) EXECUTE FUNCTION public.pace_call();
+
+CREATE TRIGGER pace_updated BEFORE UPDATE ON public.pending FOR EACH ROW WHEN ((new.queue_ms IS NOT NULL)) EXECUTE FUNCTION public.pace_call();
 
 CREATE TRIGGER run_facts_deleted AFTER DELETE ON public.run_facts FOR EACH ROW EXECUTE FUNCTION public.count_deletion();
 
@@ -2471,10 +2678,10 @@ GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind
 GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
-GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
@@ -2490,6 +2697,11 @@ REVOKE ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_api;
@@ -2601,10 +2813,10 @@ GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_defau
 GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_api;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_worker;
-GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], OUT next integer) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_counters TO rewind_api;
 
@@ -2647,6 +2859,16 @@ REVOKE ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) FROM PUBLIC
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.pace_call() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.pace_call() TO rewind_api;
+GRANT ALL ON FUNCTION public.pace_call() TO rewind_worker;
+GRANT ALL ON FUNCTION public.pace_call() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
@@ -2702,6 +2924,11 @@ REVOKE ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organiza
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_api;
@@ -2841,6 +3068,8 @@ GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quota_notices TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quotas TO rewind_api;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.recovery_codes TO rewind_api;
 

@@ -18,7 +18,7 @@ from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
 from app.errors import ToolsetInvalid
 from app.tasks.settling import TOOL_FAILED, completed, cut, invalid_arguments, invalid_result, too_large
-from app.toolsets.definition import PinnedTool
+from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
 from app.values import Values
@@ -56,6 +56,7 @@ class Flight:
         self.settling = False
         """It has its outcome; nothing must interrupt it any more."""
         self.told_to_stop = False
+        self.retry: dict[str, int] | None = None
         self.redactor = Redactor()
         """Takes out of the outcome what the server was shown."""
         self.task: asyncio.Task[None] | None = None
@@ -111,6 +112,8 @@ class CallMaker:
         if outcome is None:
             return
         flight.settling = True
+        if isinstance(outcome, ToolFailure) and await self._again(flight, claim_id, outcome):
+            return
         body = encode_body(completed(call.call, call.attempt, call.begun_at, outcome))
         await _patiently(
             lambda: self._store.append_event(
@@ -125,6 +128,17 @@ class CallMaker:
                 )
             )
         )
+
+    async def _again(self, flight: Flight, claim_id: str, failure: ToolFailure) -> bool:
+        """Whether the call is offered again, as its tool's `retry` says: never one that may have taken effect."""
+        retry = flight.retry
+        failed_in_itself = failure.code == TOOL_FAILED or (failure.retryable and failure.code != "timeout")
+        if retry is None or not failed_in_itself:
+            return False
+        after_ms = retry_after_ms(retry, flight.call.attempt)
+        if after_ms is None:
+            return False
+        return await _patiently(lambda: self._store.retry_call(claim_id, flight.call, after_ms))
 
     async def close(self) -> None:
         """Let go of connections that are kept for further calls."""
@@ -144,6 +158,7 @@ class CallMaker:
             return await _patiently(lambda: self._children.start(call, claim_id, scheduled, pin))
         if tool is None or tool.server is None:
             raise failed("tool_removed", f"the toolset {call.toolset!r} has no tool {call.tool!r}")
+        flight.retry = tool.retry
         args = orjson.loads(await _patiently(lambda: self._values.text(call.namespace, scheduled.args)))
         if (problem := tool.input.problem(args)) is not None:
             raise ToolFailed(invalid_arguments(problem))

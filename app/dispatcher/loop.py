@@ -121,7 +121,11 @@ class Dispatcher:
         finally:
             if self._flights.get(flight.call.key) is flight:
                 del self._flights[flight.call.key]
-            if flight.call.server in self._waiting or len(self._flights) + 1 >= IN_FLIGHT_MAX:
+            if (
+                flight.call.paced
+                or flight.call.server in self._waiting
+                or len(self._flights) + 1 >= IN_FLIGHT_MAX
+            ):
                 self._look.set()
 
     async def _renew(self) -> None:

@@ -88,4 +88,7 @@ def _failure(row: DueRow) -> ToolFailure:
         )
     if row.why is DueWhy.WITHDRAWN:
         return PUT_OFF
+    if row.why is DueWhy.QUEUE:
+        said = "the call did not begin within its queue_timeout"
+        return ToolFailure("ToolError", "timeout", said, retryable=True)
     return WITHDRAWN if row.attempt == 0 else LOST

@@ -12,6 +12,7 @@ from app.tasks.strays import Strays
 from app.toolsets.names import split_name, to_identifier
 from app.toolsets.service import Toolsets
 from app.values import Values
+from sandbox.journal.ids import NamespaceId, OrganizationId
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.tasks import key_of
@@ -112,6 +113,12 @@ class Claims:
         finally:
             self._strays.closed(claim_id, tasks, gone=left)
         return await self._handing_out.views(tasks)
+
+    def look_again(
+        self, organization: OrganizationId, namespace: NamespaceId, toolset: str | None, tool: str
+    ) -> None:
+        """A call with limits has ended: another one, which waits for its place, may begin."""
+        self._wakeups.wake_task(organization, namespace, toolset, tool)
 
     async def sweep(self) -> None:
         """Give back what was leased to claims that had been answered already. Errors: Unavailable."""

@@ -91,7 +91,7 @@ class Tasks:
             return _unknown(item.token)
         if len(text) > VALUE_BYTES_MAX:
             failure = too_large(len(text), "result")
-            return await self._settle(Settlement(item, key, lease, failure, failure.message))
+            return await self._settle(principal, Settlement(item, key, lease, failure, failure.message))
         validator = None if lease.tool is None else lease.tool.output
         problem = None if validator is None else validator.problem(item.result)
         outcome: Value | ToolFailure
@@ -99,7 +99,7 @@ class Tasks:
             outcome = invalid_result(problem)
         else:
             outcome = await self._values.store(key[0], text)
-        return await self._settle(Settlement(item, key, lease, outcome))
+        return await self._settle(principal, Settlement(item, key, lease, outcome))
 
     async def _fail(self, principal: Principal, item: FailItem, text: bytes | None) -> Result:
         key, lease = await self._find(principal, item.token)
@@ -114,7 +114,7 @@ class Tasks:
                 return {"token": item.token, "ok": True}
         if text is not None and len(text) > VALUE_BYTES_MAX:
             failure = too_large(len(text), "error data")
-            return await self._settle(Settlement(item, key, lease, failure, failure.message))
+            return await self._settle(principal, Settlement(item, key, lease, failure, failure.message))
         failure = ToolFailure(
             name="ToolError",
             code=error.code or TOOL_FAILED,
@@ -122,9 +122,9 @@ class Tasks:
             data=None if text is None else await self._values.store(key[0], text),
             retryable=bool(error.retryable),
         )
-        return await self._settle(Settlement(item, key, lease, failure))
+        return await self._settle(principal, Settlement(item, key, lease, failure))
 
-    async def _settle(self, settlement: Settlement) -> Result:
+    async def _settle(self, principal: Principal, settlement: Settlement) -> Result:
         namespace, run, call, attempt, _ = settlement.key
         body = completed(call, attempt, settlement.lease.begun_at, settlement.outcome)
         token = settlement.item.token
@@ -140,6 +140,9 @@ class Tasks:
             )
         )
         self._leases.forget(settlement.key)
+        if (tool := settlement.lease.tool) is not None and tool.paced:
+            toolset = await self._leases.toolset_of(settlement.key)
+            self.claims.look_again(principal.organization, namespace, toolset, tool.name)
         if verdict.outcome is EventOutcome.UNKNOWN:
             return _unknown(token)
         if verdict.outcome is not EventOutcome.APPENDED and not await self._repeated(settlement.key, body):

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from app.durations import duration_ms
-from app.errors import ToolsetInvalid, invalid, join_path
+from app.errors import ToolsetInvalid, join_path
 from app.toolsets.http_tool import check_http, http_spec, pinned_http
 from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
 from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
 from app.toolsets.names import name_problem, script_names, split_name
+from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
 from app.toolsets.schema_limits import NUL
 from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
 from app.toolsets.workflow_tools import WorkflowPin, pin_of
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 DEFINITION_BYTES_MAX = 4 * 1024 * 1024
-TOOL_NOT_YET = ("queue_timeout", "concurrency", "rate")
 Definition = dict[str, Any]
 Shape = Literal["text", "json", "content"]
 """What a toolset may pin a tool's results to be."""
@@ -63,6 +63,7 @@ def check(body: ToolsetBody) -> list[str]:
     _check_servers(body, errors)
     if body.http is not None:
         check_http(body.http, errors)
+        check_policies(body.http, "http", errors)
         _check_approval(body.http.approval, "http.approval", errors)
     refuse(errors)
     return warnings
@@ -225,11 +226,7 @@ def _check_offered(
 
 
 def _check_tool(tool: ToolBody, path: str, errors: list[FieldError], warnings: list[str]) -> None:
-    for field in TOOL_NOT_YET:
-        if getattr(tool, field) is not None:
-            raise invalid(
-                f"{path}.{field}", "not_available", "This deployment does not have this yet: leave it out."
-            )
+    check_policies(tool, path, errors)
     problem = name_problem(tool.name)
     if problem is not None:
         errors.append(FieldError(f"{path}.name", "invalid_name", f"{problem}."))
@@ -282,7 +279,6 @@ def _approval(approval: Any) -> Json:
 
 
 def _pinned(tool: ToolBody, name: str) -> Definition:
-    retry = tool.retry
     pinned: Definition = {
         "name": name,
         "original": tool.name,
@@ -292,9 +288,8 @@ def _pinned(tool: ToolBody, name: str) -> Definition:
         "approval": _approval(tool.approval),
         "idempotent": tool.idempotent,
         "timeout_ms": tool.timeout,
-        "retry": None
-        if retry is None
-        else {"attempts": retry.attempts, "backoff_ms": retry.backoff, "max_ms": retry.max},
+        "retry": pinned_retry(tool.retry),
+        **pinned_pace(tool),
     }
     if tool.output_schema is not None:
         pinned["output_schema"] = tool.output_schema
@@ -336,6 +331,8 @@ class PinnedTool:
     server: str | None = None
     """Of an MCP tool, which of the toolset's servers has it; `http` of the tool of that name."""
     results: Shape | None = None
+    paced: bool = False
+    """Its calls have limits that they share."""
     workflow: WorkflowPin | None = None
 
 
@@ -355,7 +352,8 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
             tool["idempotent"],
             tool.get("server"),
             tool.get("results"),
-            pin_of(tool),
+            paced="pace" in tool,
+            workflow=pin_of(tool),
         )
     return found
 

@@ -6,6 +6,7 @@ from app.dispatcher.endpoints import header_problem
 from app.dispatcher.hosts import HostPattern
 from app.dispatcher.http_request import METHODS, OURS, HttpSpec
 from app.errors import join_path
+from app.toolsets.policies import pinned_pace, pinned_retry
 from app.toolsets.schemas import HttpBody, SecretRef
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Json
@@ -95,6 +96,7 @@ def pinned_http(body: HttpBody, approval: Json) -> dict[str, Any]:
         "output_schema": OUTPUT_SCHEMA,
         "approval": approval,
         "idempotent": False,
-        "timeout_ms": TIMEOUT_MS,
-        "retry": None,
+        "timeout_ms": TIMEOUT_MS if body.timeout is None else body.timeout,
+        "retry": pinned_retry(body.retry),
+        **pinned_pace(body),
     }

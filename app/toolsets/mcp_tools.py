@@ -7,6 +7,7 @@ from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
 from app.errors import join_path
 from app.toolsets.json_schema import SchemaError, check_schema
 from app.toolsets.names import NAME_CHARS_MAX, group_problem, to_identifier
+from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
 from app.toolsets.schemas import McpBody, SecretRef
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Json
@@ -43,6 +44,7 @@ def check_server(body: McpBody, path: str, errors: list[FieldError]) -> None:
         if problem is not None:
             wrong(f"headers.{name[:80]}", "invalid_header", problem)
     _check_auth(body, wrong)
+    check_policies(body, path, errors)
     for name in spec_of(body).secrets:
         if SECRET_NAME.fullmatch(name) is None:
             wrong("auth", "invalid_name", f"{name[:80]!r} cannot be the name of a secret")
@@ -107,8 +109,9 @@ def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str
         "input_schema": tool.input_schema,
         "approval": _gated(body, tool.name, name) or None,
         "idempotent": hints is not None and bool(hints.read_only_hint or hints.idempotent_hint),
-        "timeout_ms": TIMEOUT_MS,
-        "retry": None,
+        "timeout_ms": TIMEOUT_MS if body.timeout is None else body.timeout,
+        "retry": pinned_retry(body.retry),
+        **pinned_pace(body, body.name),
     }
     if shape is not None:
         pinned["results"] = shape

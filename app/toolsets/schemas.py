@@ -14,7 +14,32 @@ class RetryBody(Body):
     max: DurationMs = Field(default=300_000, description="The longest back-off.")
 
 
-class ToolBody(Body):
+class ConcurrencyBody(Body):
+    key: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Name of an argument: calls that have the same value for it share the limit. Absent: all calls.",
+    )
+    limit: int = Field(ge=1, le=10_000, description="Calls that have begun and have no outcome yet.")
+
+
+class RateBody(Body):
+    limit: int = Field(ge=1, le=1_000_000, description="Calls that begin within any `per`.")
+    per: DurationMs
+
+
+class LimitedBody(Body):
+    """How calls are made."""
+
+    retry: RetryBody | None = None
+    timeout: DurationMs | None = Field(default=None, description="Of a call, counted from its first claim.")
+    queue_timeout: DurationMs | None = Field(default=None, description="From the offer to the first claim.")
+    concurrency: ConcurrencyBody | None = None
+    rate: RateBody | None = None
+
+
+class ToolBody(LimitedBody):
     name: str = Field(description="`name` or `group.name`.", examples=["github.list_issues"])
     description: Text = Field(max_length=16_384)
     input_schema: Any = Field(
@@ -30,11 +55,6 @@ class ToolBody(Body):
         json_schema_extra={"anyOf": [{"const": True}, {"type": "object"}]},
     )
     idempotent: bool = Field(default=False, description="A call may be sent again when its outcome is lost.")
-    retry: RetryBody | None = None
-    timeout: DurationMs | None = Field(default=None, description="Of a call, counted from its first claim.")
-    queue_timeout: Any = None
-    concurrency: Any = None
-    rate: Any = None
 
 
 class SecretRef(Body):
@@ -59,7 +79,9 @@ class AuthBody(Body):
     oauth: OAuthBody | None = None
 
 
-class HttpBody(Body):
+class HttpBody(LimitedBody):
+    """`concurrency.key` may be `host`."""
+
     allow: list[str] = Field(
         min_length=1,
         max_length=200,
@@ -77,7 +99,9 @@ class HttpBody(Body):
     )
 
 
-class McpBody(Body):
+class McpBody(LimitedBody):
+    """Limits are shared by all tools of the server."""
+
     name: str = Field(description="The group of its tools in scripts.", max_length=64, examples=["github"])
     url: str = Field(description="Of its streamable HTTP endpoint.", examples=["https://mcp.example.com/mcp"])
     auth: AuthBody | None = Field(default=None, description="Sent as `Authorization: Bearer`.")

@@ -110,7 +110,7 @@ create function append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_ow
   p_progress bytea[], p_waits text[], p_calls int[], p_count int[],
   c_type smallint[], c_cause int[], c_time bigint[], c_body bytea[], c_n int[], c_name text[], c_line int[],
   c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[],
-  c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[],
+  c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[],
   out appended boolean[], out firsts int[], out nexts int[], out at bigint)
 language plpgsql as $$
 declare
@@ -154,10 +154,10 @@ begin
       case c_type[m]
         when 2 then
           insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, organization_id, toolset,
-              route, idempotent, gated, timeout_ms, due, due_why, claim_id, lease_until, attempt, begun_at)
+              route, idempotent, gated, timeout_ms, pace, due, due_why, claim_id, lease_until, attempt, begun_at)
             values (ns, run, 0, c_n[m], s, at, c_line[m], c_name[m], p_organization[i], p_toolset[i],
               c_route[m] + case when in_flight >= calls_in_flight_max() and c_claim[m] is null then 2 else 0 end,
-              c_idempotent[m], c_gated[m], c_timeout[m],
+              c_idempotent[m], c_gated[m], c_timeout[m], c_pace[m]::jsonb,
               case when r.cancel_seq is not null then at + case when c_claim[m] is null then 30000 else 300000 end
                 when c_gated[m] then at + c_expires[m] when c_claim[m] is not null then at + c_timeout[m] end,
               case when r.cancel_seq is not null then 3 when c_gated[m] and c_expires[m] is not null then 5 when c_claim[m] is not null and c_timeout[m] is not null then 1 end,

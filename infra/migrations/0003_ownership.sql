@@ -91,6 +91,9 @@ language plpgsql as $$
 declare
   at bigint := now_ms();
   got task_row[];
+  paced uuid[];
+  paced_runs uuid[];
+  paced_calls int[];
 begin
   with mine as (
     update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
@@ -100,14 +103,25 @@ begin
       p.releases)
   select array_agg(row (m.*)::task_row) into got from mine m;
   if got is null then
+    if exists (select from pending p where p.kind = 0 and p.route = 0 and p.slot is not null and p.claim_id is null
+        and not p.gated and not p.deferred and not p.stopping and p.organization_id = p_organization) then
+      -- Half of the time calls with limits may take it all, so that neither kind starves the other.
+      select array_agg(k.namespace_id), array_agg(k.run_id), array_agg(k.n) into paced, paced_runs, paced_calls
+        from pick_paced(0::smallint, p_organization, p_namespace, p_toolset, p_tools,
+          case when random() < 0.5 or not exists (select from pending p where p.kind = 0 and p.route = 0
+            and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
+            and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
+            and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools)))
+          then p_limit else p_limit / 2 end, '{}', '{}', '{}', '{}', '{}', 0) k;
+    end if;
     with recursive spaces as (
-      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated
+      (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated
          and not p.deferred and p.organization_id = p_organization
          and (p_namespace is null or p.namespace_id = p_namespace)
          and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
          order by p.namespace_id limit 1)
       union all
-      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null
+      select (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null
           and not p.gated and not p.deferred and p.organization_id = p_organization and p_namespace is null
           and p.namespace_id > s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
@@ -119,23 +133,26 @@ begin
       select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
       from found_spaces s cross join lateral (
         select p.namespace_id, p.run_id, p.n from pending p
-        where p.kind = 0 and p.route = 0 and p.claim_id is null and not p.gated and not p.deferred
+        where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
           and p.organization_id = p_organization and p.namespace_id = s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
           and (p.available_at is null or p.available_at <= at) and not p.stopping
         order by p.run_id, p.n limit p_limit) q
     ), picked as (
       select p.namespace_id, p.run_id, p.n from pending p
-      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit p_limit)
+      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank
+          limit p_limit - coalesce(cardinality(paced), 0))
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
+    ), all_picked as (
+      select * from picked union all select * from unnest(paced, paced_runs, paced_calls) k (namespace_id, run_id, n)
     ), taken as (
       update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
           due_why = case when p.due_why is null and p.timeout_ms is not null then 1 else p.due_why end
-        from picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
+        from all_picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
         returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
       p.releases)
     select array_agg(row (t.*)::task_row) into got from taken t;

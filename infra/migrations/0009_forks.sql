@@ -85,7 +85,7 @@ create function finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered i
   p_calls int, p_cpu bigint, p_activations int, p_cancel_seq int, p_ending smallint, p_progress bytea,
   p_organization uuid, p_toolset text, s_id text[], s_seq int[],
   c_kind smallint[], c_n int[], c_seq int[], c_line int[], c_name text[], c_route smallint[], c_idempotent boolean[],
-  c_gated boolean[], c_timeout bigint[], c_expires bigint[], out next int)
+  c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], out next int)
 language plpgsql as $$
 declare
   at bigint := now_ms();
@@ -98,7 +98,7 @@ begin
     where namespace_id = p_ns and run_id = p_run;
   insert into signal_ids (namespace_id, run_id, signal_id, seq) select p_ns, p_run, * from unnest(s_id, s_seq);
   insert into pending (namespace_id, run_id, kind, n, seq, since, line, name, due, due_why, organization_id, toolset,
-      route, idempotent, gated, timeout_ms)
+      route, idempotent, gated, timeout_ms, pace)
     select p_ns, p_run, c.kind, c.n, c.seq, at, c.line, c.name,
       case when c.kind = 1 then (select e.fire_at from entries e
         where e.namespace_id = p_ns and e.run_id = p_run and e.seq = c.seq) when c.gated then at + c.expires end,
@@ -106,9 +106,9 @@ begin
       case when c.kind = 0 then p_organization end, case when c.kind = 0 then p_toolset end,
       c.route + case when c.kind = 0 and row_number() over (partition by c.kind order by c.n) > calls_in_flight_max()
         then 2 else 0 end,
-      c.idempotent, c.gated, c.timeout
-    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout, c_expires)
-      c (kind, n, seq, line, name, route, idempotent, gated, timeout, expires);
+      c.idempotent, c.gated, c.timeout, c.pace::jsonb
+    from unnest(c_kind, c_n, c_seq, c_line, c_name, c_route, c_idempotent, c_gated, c_timeout, c_expires, c_pace)
+      c (kind, n, seq, line, name, route, idempotent, gated, timeout, expires, pace);
   perform request_approval(p_ns, p_run, p_organization, c.n, c.seq, c.name, at, c.expires)
     from unnest(c_n, c_seq, c_name, c_gated, c_expires) c (n, seq, name, gated, expires) where c.gated and p_ending is null;
   if p_ending is not null then

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sandbox.activation.pace import Pace
 from sandbox.journal.canonical import canonical_text, parse_json, value_of_text
 from sandbox.journal.codec import encode_body
 from sandbox.journal.codeframe import code_frame
@@ -47,6 +48,7 @@ class PinnedTool:
     name: str
     policy: ToolPolicy
     route: Route = Route.HOST
+    pace: Pace | None = None
     by_method: bool = False
     """Whether a call may be repeated is said by the method that it asks for."""
 
@@ -144,6 +146,7 @@ class _Reader:
             gated=policy.approval is not None,
             expires_ms=policy.expires_ms,
             timeout_ms=policy.timeout_ms,
+            pace=None if tool.pace is None else tool.pace.of_call(self._emitted["args"]),
         )
 
     def tool_call_cancelled(self) -> CommandDraft:

@@ -330,6 +330,8 @@ class LiveRun:
         """Lease a new call to a claim that waits for one: no commit of its own, no further round trip."""
         if draft.type != EntryType.SCHEDULE_TOOL_CALL or draft.route is not Route.HOST or draft.gated:
             return draft
+        if draft.pace is not None:
+            return draft  # who claims it counts
         if self._in_flight > self._within.limits.calls_in_flight:
             return draft  # it may have to be kept back
         claim = self._parked.lease(self._known_facts, draft.name or "")

@@ -202,6 +202,7 @@ class _Making:
             draft.gated,
             draft.timeout_ms,
             draft.expires_ms,
+            draft.pace,
         )
         self._prefix.pending[kind, draft.n] = (row, draft)
 

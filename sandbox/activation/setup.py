@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandbox.activation.drafts import PinnedTool
+from sandbox.activation.pace import Pace
 from sandbox.journal.entries import ToolPolicy
 from sandbox.store.interface import Route
 
@@ -22,6 +23,7 @@ def pinned_tools(tools: Iterable[Mapping[str, Any]]) -> dict[str, PinnedTool]:
                 timeout_ms=tool.get("timeout_ms"),
                 retry=tool.get("retry"),
             ),
+            pace=Pace.of_tool(tool),
             by_method=tool.get("kind") == "http",
             route=Route.DISPATCHER if tool.get("kind") in DISPATCHED else Route.HOST,
         )

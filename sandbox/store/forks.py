@@ -39,6 +39,7 @@ class ForkPending:
     timeout_ms: int | None = None
     expires_ms: int | None = None
     """Of a gated call, as in its draft."""
+    pace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

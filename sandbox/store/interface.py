@@ -71,6 +71,8 @@ class DueWhy(IntEnum):
     APPROVAL = 5
     WITHDRAWN = 6
     """Deferred, and its run was abandoned."""
+    QUEUE = 7
+    """It waited too long to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,8 @@ class CommandDraft:
     expires_ms: int | None = None
     """A gated call: it waits so long for its approval; None: as long as the run."""
     timeout_ms: int | None = None
+    pace: str | None = None
+    """schedule_tool_call of a tool with limits: JSON of what its calls share, see `sandbox/activation/pace.py`."""
     claim_id: str | None = None
     """schedule_tool_call: lease the call at once to this parked claim."""
     withdrawn: bytes | None = None

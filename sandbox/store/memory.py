@@ -37,6 +37,7 @@ from sandbox.store.interface import (
 from sandbox.store.memory_approvals import MemoryApprovals
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
 from sandbox.store.memory_forks import MemoryForks, hold
+from sandbox.store.memory_pace import paced
 from sandbox.store.memory_quarantine import MemoryQuarantine, look_again
 from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, record_of, row_of
 from sandbox.store.memory_workers import MemoryWorkers
@@ -316,7 +317,12 @@ def _take_effect(run: MemoryRun, draft: CommandDraft, now: TimeMs) -> list[bytes
 def _offered(row: MemoryRow, draft: CommandDraft, now: TimeMs, *, cleaning_up: bool) -> MemoryRow:
     """A new call: on offer, or leased at once to a claim that waits."""
     row = replace(
-        row, gated=draft.gated, route=draft.route, idempotent=draft.idempotent, timeout_ms=draft.timeout_ms
+        row,
+        gated=draft.gated,
+        route=draft.route,
+        idempotent=draft.idempotent,
+        timeout_ms=draft.timeout_ms,
+        pace=draft.pace,
     )
     if draft.gated and draft.expires_ms is not None and not cleaning_up:
         return replace(row, due=TimeMs(now + draft.expires_ms), why=DueWhy.APPROVAL)
@@ -329,7 +335,7 @@ def _offered(row: MemoryRow, draft: CommandDraft, now: TimeMs, *, cleaning_up: b
         return replace(row, due=TimeMs(now + wait), why=DueWhy.CLEANUP)
     if begun and draft.timeout_ms is not None:
         return replace(row, due=TimeMs(now + draft.timeout_ms), why=DueWhy.TIMEOUT)
-    return row
+    return paced(row, now)
 
 
 def _stopped(row: MemoryRow, now: TimeMs) -> MemoryRow:

@@ -6,6 +6,7 @@ from sandbox.journal import decide
 from sandbox.journal.entries import EntryType
 from sandbox.store.approvals import Decision
 from sandbox.store.interface import DueWhy, EventOutcome, EventVerdict, PendingKind
+from sandbox.store.memory_pace import paced
 from sandbox.store.memory_runs import Journals, MemoryRow
 
 
@@ -31,7 +32,9 @@ class MemoryApprovals:
         owner = run.owner
         seq = run.add_event(EntryType.APPROVAL_DECIDED, time, decision.body, delivered=False)
         if decision.completion is None:
-            run.pending[row.kind, row.n] = replace(row, gated=False, due=None, why=None)
+            run.pending[row.kind, row.n] = paced(
+                replace(row, gated=False, due=None, why=None), self.journals.time
+            )
         else:
             del run.pending[row.kind, row.n]
             run.offer_next_call()

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from sandbox.journal.ids import Digest, NamespaceId, OrganizationId, RunId, TimeMs
 from sandbox.store.interface import DueRow, DueWhy, PendingKind, Route, Task, TaskFilter
+from sandbox.store.memory_pace import may_begin, paced
 from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun
 from sandbox.store.postgres.calls import CallKey, ClaimedCall, ServerKey
 from sandbox.store.postgres.tasks import TaskKey
@@ -49,9 +50,11 @@ class MemoryCalls:
             and _wanted(run, wanted)
             and (wanted.tools is None or row.name in wanted.tools)
         ]
-        taken = _round_robin(free)[:limit]
-        for run, row in taken:
-            run.pending[row.kind, row.n] = _leased(row, claim_id, now, until)
+        taken: list[tuple[MemoryRun, MemoryRow]] = []
+        for run, row in _round_robin(free):
+            if len(taken) < limit and may_begin(self.journals, run, row):
+                taken.append((run, row))
+                run.pending[row.kind, row.n] = _leased(row, claim_id, now, until)
         ordered = sorted(taken, key=lambda pair: (pair[0].start.run, pair[1].n))
         return [self._task(run, run.pending[row.kind, row.n]) for run, row in ordered]
 
@@ -121,7 +124,7 @@ class MemoryCalls:
             fits = used[server] < free.get(server, server_max) and start.organization not in closed
             available = row.available_at is None or row.available_at <= now
             open_ = row.offered and row.route is Route.DISPATCHER and not row.stopping and available
-            if not open_ or not fits or len(calls) >= limit:
+            if not open_ or not fits or len(calls) >= limit or not may_begin(self.journals, run, row):
                 continue
             used[server] += 1
             begun = run.pending[row.kind, row.n] = _leased(row, claim_id, now, TimeMs(now + lease_ms))
@@ -257,9 +260,10 @@ def _leased(row: MemoryRow, claim_id: str, now: TimeMs, until: TimeMs) -> Memory
         why = DueWhy.TIMEOUT
     begun_at = now if row.begun_at is None else row.begun_at
     attempt = row.attempt + 1
-    return replace(
+    begun = replace(
         row, claim_id=claim_id, lease_until=until, attempt=attempt, begun_at=begun_at, due=due, why=why
     )
+    return paced(begun, now)
 
 
 def _released(row: MemoryRow, after_ms: int | None, now: TimeMs) -> MemoryRow:
@@ -282,7 +286,7 @@ def _released(row: MemoryRow, after_ms: int | None, now: TimeMs) -> MemoryRow:
         due = now
     elif why is DueWhy.CLEANUP:
         due = TimeMs(now + CLEAN_UP_MS)
-    return replace(changed, begun_at=None, due=due, why=why)
+    return paced(replace(changed, begun_at=None, due=due, why=why), now)
 
 
 def _deferred(row: MemoryRow, expires_ms: int | None, now: TimeMs) -> MemoryRow:
@@ -321,4 +325,5 @@ def _call(run: MemoryRun, row: MemoryRow, now: TimeMs) -> ClaimedCall:
         organization=start.organization,
         toolset=start.toolset or "",
         toolset_digest=start.toolset_digest or Digest(""),
+        paced=row.pace is not None,
     )

@@ -117,6 +117,7 @@ def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:
             route=made.route,
             idempotent=made.idempotent,
             timeout_ms=made.timeout_ms,
+            pace=made.pace,
             why=DueWhy.APPROVAL if expires else None,
             held=made.kind is PendingKind.CALL and run.full,
         )

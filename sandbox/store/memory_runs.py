@@ -9,7 +9,17 @@ from sandbox.journal.canonical import canonical_text
 from sandbox.journal.codec import entry_from_row
 from sandbox.journal.entries import Entry, EntryType, Limits
 from sandbox.journal.errors import ImpossibleEntry
-from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
+from sandbox.journal.ids import (
+    Digest,
+    Epoch,
+    Json,
+    NamespaceId,
+    OrganizationId,
+    RunId,
+    Seq,
+    TimeMs,
+    WorkerId,
+)
 from sandbox.journal.state import Status, fold
 from sandbox.store.interface import (
     FROM_START,
@@ -39,6 +49,7 @@ class MemoryRow(PendingRow):
     """Kept back while as many calls of the run as may be are in flight."""
     idempotent: bool = False
     timeout_ms: int | None = None
+    pace: str | None = None
     why: DueWhy | None = None
     stopping: bool = False
     available_at: TimeMs | None = None
@@ -151,6 +162,8 @@ class Journals:
         self.namespace_names: dict[NamespaceId, str] = {}
         self.facts: dict[tuple[NamespaceId, RunId], RunFacts] = {}
         self.scripts: dict[tuple[NamespaceId, Digest], str] = {}
+        self.rates: dict[tuple[OrganizationId, str | None, str], list[int]] = {}
+        """When calls of a rate began, in twentieths of its time."""
         self.quarantined: dict[RunId, dict[str, Json]] = {}
         self.workers: dict[WorkerId, Sequence[Epoch]] = {}
         self.heard_of: dict[WorkerId, TimeMs] = {}

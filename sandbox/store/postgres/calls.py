@@ -32,6 +32,8 @@ class ClaimedCall:
     organization: OrganizationId
     toolset: str
     toolset_digest: Digest
+    paced: bool = False
+    """It shares limits with other calls: when it ends, another one may begin."""
 
     @property
     def key(self) -> CallKey:
@@ -87,10 +89,25 @@ class Calls:
                 organization=OrganizationId(str(row["organization_id"])),
                 toolset=row["toolset"],
                 toolset_digest=Digest(row["toolset_digest"]),
+                paced=row["paced"],
             )
             for row in rows
             if (namespace := NamespaceId(str(row["namespace_id"]))) in keys
         ]
+
+    async def retry_call(self, claim_id: str, call: ClaimedCall, after_ms: int) -> bool:
+        """End a failed attempt and offer the call again; False: it has its outcome, or is told to stop."""
+        async with acquired(self.pool) as connection:
+            offered = await connection.fetchval(
+                "select retry_call($1, $2, $3, $4, $5, $6)",
+                claim_id,
+                call.namespace,
+                call.run,
+                call.call,
+                call.attempt,
+                after_ms,
+            )
+        return bool(offered)
 
     async def renew_calls(self, claim_id: str, lease_ms: int) -> dict[CallKey, int]:
         """Lengthen every lease of the claim; the attempt of each call that it holds."""

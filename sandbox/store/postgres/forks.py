@@ -91,4 +91,5 @@ def _finish(append: ForkAppend, done: ForkDone, seal: Sealer) -> list[object]:
         [row.gated for row in done.pending],
         [row.timeout_ms for row in done.pending],
         [row.expires_ms for row in done.pending],
+        [row.pace for row in done.pending],
     ]

@@ -53,7 +53,7 @@ POOL_SIZE = 4
 STALE_MS = 10_000
 """A worker not heard of for so long is superseded, though its lock may be held (a paused process)."""
 APPEND_SQL = (
-    "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 31)) + ")"
+    "select appended, firsts, nexts, at from append_commands(" + ",".join(f"${n}" for n in range(1, 32)) + ")"
 )
 FACTS_SQL = """select r.epoch, r.cpu_us, r.forking, f.parent, f.fork, s.name, f.organization_id, f.script, f.toolset, f.labels, c.compiled, t.definition
   from runs r
@@ -381,4 +381,5 @@ def _command_columns(items: Sequence[SealedCommands]) -> list[object]:
         [draft.claim_id for draft in drafts],
         [withdrawn for item in items for withdrawn in item.withdrawn],
         [draft.expires_ms for draft in drafts],
+        [draft.pace for draft in drafts],
     ]
