@@ -7,8 +7,6 @@ comment on column pending.pace is 'Of a call whose tool has limits, as its draft
   'per_ms?, queue_ms?}.';
 comment on column pending.slot is 'Calls of an organization with the same one share the limits of their pace.';
 comment on column pending.queue_ms is 'How long the call may wait on offer before its first claim.';
-comment on column pending.due_why is 'Calls: 1 the call''s timeout, 2 told to stop (cancelled), 3 clean-up call, 4 deferral '
-  'expires, 5 approval expires, 7 waited too long to begin.';
 
 drop index pending_offered;
 create index pending_offered on pending (organization_id, namespace_id, run_id, n)
