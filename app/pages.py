@@ -11,6 +11,7 @@ import dashboard
 from app.dispatcher.egress import Egress, LimitedTransport
 from dashboard.account_sessions import AccountSessions
 from dashboard.accounts import Accounts
+from dashboard.closing import ClosingPages
 from dashboard.entrance import Entrance
 from dashboard.mails import DevMails
 from dashboard.organizations import Organizations
@@ -19,6 +20,7 @@ from dashboard.second_step import SecondStep
 from dashboard.security import Security
 from dashboard.sso import SsoPages
 from dashboard.web import Site
+from tenancy.closing.service import Closing
 from tenancy.identity.domains import DnsResolver, TxtResolver
 from tenancy.identity.passkeys import Passkeys
 from tenancy.identity.providers import Providers
@@ -52,6 +54,7 @@ class Pages:
     site: Site
     members: Members
     passwords: Passwords
+    closing: Closing
     routes: tuple[BaseRoute, ...]
 
     def close(self) -> None:
@@ -68,12 +71,14 @@ def pages_of(
     site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
     sso = Sso(pool, client, box, settings.resolver, insecure=egress.lists)
     totp, passkeys = Totp(pool, box, site.people), Passkeys(pool, settings.public_url)
+    closing = Closing(pool, site.people, public_url=settings.public_url)
     entrance = Entrance(site, providers, sso, totp, passkeys)
     routes: list[BaseRoute] = [
         *Accounts(site, entrance).routes(),
         *ProviderPages(site, entrance).routes(),
         *SecondStep(site, entrance).routes(),
         *Security(site, entrance).routes(),
+        *ClosingPages(site, members, closing).routes(),
         *SsoPages(site, members, sso, providers).routes(),
         *Organizations(site, members, keys).routes(),
         *AccountSessions(site).routes(),
@@ -81,4 +86,4 @@ def pages_of(
     ]
     if settings.mails_shown:
         routes += DevMails(site, pool).routes()
-    return Pages(site, members, passwords, tuple(routes))
+    return Pages(site, members, passwords, closing, tuple(routes))

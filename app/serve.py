@@ -16,6 +16,7 @@ from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
 from app.main import build_services, create_app
 from app.rates import Rates
+from app.scheduler.closing import run_closing
 from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
 from app.scheduler.mails import run_mailer
@@ -88,6 +89,7 @@ async def run(settings: Settings) -> None:
             _of_services(services, stop),
             run_mailer(store.pool, settings.smtp, stop),
             run_collector(store.pool, blobs, stop),
+            run_closing(services.pages.closing, store.erase_namespace, stop),
             run_retention(retention, stop),
         )
     ]

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from dashboard.web import Site, client_of, form_of, shown_time, to
 from sandbox.journal.errors import ApiError
+from tenancy.closing.service import GRACE_DAYS
 from tenancy.keys.service import Keys, NewKey
 from tenancy.people.members import Members, Membership
 from tenancy.people.service import Session
@@ -49,6 +50,7 @@ class Organizations:
             status=400 if problem else 200,
             session=session,
             memberships=await self.members.memberships(session),
+            grace_days=GRACE_DAYS,
             problem=problem,
         )
 

@@ -119,7 +119,7 @@ class Authenticator:
         if left_ms is not None and left_ms <= 0:
             raise Unauthenticated(f"This {kind} has expired.")
         if row["organization_suspended"]:
-            raise OrganizationSuspended("This organization is suspended.")
+            raise OrganizationSuspended("This organization is suspended or closed.")
         if row["last_used_at"] is None or row["now"] - row["last_used_at"] >= LAST_USED_EVERY_MS:
             await self._repository.mark_used(kind, str(row["id"]), TimeMs(row["now"]))
         believed_s = CACHE_S if left_ms is None else min(CACHE_S, left_ms / 1000)

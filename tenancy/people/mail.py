@@ -66,3 +66,12 @@ def second_factor(text: str) -> Mail:
         "Your sign-in at Rewind has changed",
         f"{text}\n\nIf that was not you, choose a new password at once, on the page where you sign in.\n",
     )
+
+
+def closed(link: str, organization: str, closer: str, days: int) -> Mail:
+    return Mail(
+        f"{organization} at Rewind was closed",
+        f"{closer} closed {organization}. Its keys work no more.\n\n"
+        f"For {days} days each owner can restore it, as it was:\n{link}\n\n"
+        "After that its data is erased for good.\n",
+    )

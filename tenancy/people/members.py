@@ -25,6 +25,7 @@ class Membership:
     organization: OrganizationId
     organization_name: str
     role: Role
+    closed_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ class Members:
     async def memberships(self, session: Session) -> list[Membership]:
         async with acquired(self._pool) as connection:
             rows = await repository.organizations_of(connection, session.person)
-        return [Membership(OrganizationId(str(row["id"])), row["name"], _role(row["role"])) for row in rows]
+        return [
+            Membership(OrganizationId(str(row["id"])), row["name"], _role(row["role"]), row["deleted_at"])
+            for row in rows
+        ]
 
     async def membership(
         self, session: Session, organization: str | None, *, at_least: Role = Role.VIEWER
@@ -65,7 +69,7 @@ class Members:
         if id_ is None or row is None:
             raise NotFound("There is no such organization, or you are no member of it.")
         if row["organization_suspended"]:
-            raise OrganizationSuspended("This organization is suspended.")
+            raise OrganizationSuspended("This organization is suspended or closed.")
         role = _role(row["role"])
         if row["sso_missing"] and not (role is Role.OWNER and session.method in STRONG_METHODS):
             raise InsufficientScope(
