@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from rewind import AsyncRewind
 
+from tests.sdk_python.command import Run
 from tests.sdk_python.fake_api import FakeApi
-from tests.sdk_python.test_cli import Run, api, run, server
+from tests.sdk_python.test_cli import api
 
-__all__ = ["api", "run", "server"]
+__all__ = ["api"]
 
 DIGEST = "sha256:" + "1" * 64
 DIAGNOSTIC = {
