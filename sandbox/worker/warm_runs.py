@@ -86,6 +86,7 @@ class WarmRuns:
 
     def adopt(self, claimed: Iterable[ClaimedRun]) -> None:
         for claim in claimed:
+            former = self._runs.get(claim.run)  # it was taken from us (quarantined), and given back
             self._runs[claim.run] = LiveRun(
                 claim,
                 store=self._store,
@@ -93,6 +94,8 @@ class WarmRuns:
                 isolates=self._isolates,
                 parked=self.parked,
             )
+            if former is not None and claim.run not in self._tasks:
+                self._run_alone(claim.run, former.close())
             self._kick(claim.run)
 
     def on_event(self, message: Message) -> None:
@@ -154,7 +157,7 @@ class WarmRuns:
             await self._quarantine(live, error)
         finally:
             self._tasks.pop(run, None)
-        if run in self._dirty and run in self._runs:
+        if run in self._runs and (run in self._dirty or self._runs[run] is not live):
             self._kick(run)
         elif self.on_free is not None:
             self.on_free()
@@ -237,9 +240,10 @@ class WarmRuns:
     # -- Letting go
 
     async def _forget(self, live: LiveRun, *, release: bool) -> None:
-        self._runs.pop(live.run, None)
-        self._dirty.discard(live.run)
-        self._used_at.pop(live.run, None)
+        if self._runs.get(live.run) is live:
+            del self._runs[live.run]
+            self._dirty.discard(live.run)
+            self._used_at.pop(live.run, None)
         await live.close()
         if release:
             self._letting_go.append((live.namespace, live.run))

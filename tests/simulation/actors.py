@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -16,6 +17,7 @@ from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import (
     Actor,
+    ApprovalDecided,
     CancelRequested,
     EntryType,
     SignalReceived,
@@ -24,6 +26,7 @@ from sandbox.journal.entries import (
 )
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import Epoch, NamespaceId, OrganizationId, RunId
+from sandbox.store.approvals import Decision
 from sandbox.store.hints import Message
 from sandbox.store.interface import LEASE_MS, EventAppend, EventVerdict, Guard, Task, TaskFilter
 from sandbox.store.leases import leased_task, park_message, unpark_message
@@ -40,6 +43,7 @@ EPOCH = Epoch(1)
 RETRY_S = 0.2
 HEARTBEAT_S = 10.0
 SLOTS = 4
+DRILL = "a drill of the simulation"
 Where = tuple[NamespaceId, RunId]
 
 
@@ -105,7 +109,7 @@ class Maker(CallMaker):
         self._world = world
         self._store = line  # type: ignore[assignment]
 
-    async def _make(self, flight: Flight) -> Value:
+    async def _make(self, flight: Flight, claim_id: str) -> Value:
         call = flight.call
         await asyncio.sleep(self._world.faults.latency())
         flight.sent = True
@@ -115,6 +119,13 @@ class Maker(CallMaker):
         if self._world.random.random() < 0.2:
             raise failed("tool_failed", "it failed")
         return value_of(call.call)
+
+
+class NoChildren:
+    """The scripts of a simulation call no workflows."""
+
+    async def handle(self) -> None:
+        """Nobody has ended that another waits for."""
 
 
 class NoServers:
@@ -131,6 +142,7 @@ async def serve_dispatcher(world: World, process: Process, number: int) -> None:
     dispatcher = Dispatcher(
         store=line,  # type: ignore[arg-type]
         maker=Maker(world, line),
+        children=NoChildren(),  # type: ignore[arg-type]
         servers=NoServers(),  # type: ignore[arg-type]
         hints=hints,  # type: ignore[arg-type]
     )
@@ -277,7 +289,12 @@ class Harness:
         while loop.time() < ends:
             await asyncio.sleep(self._random.expovariate(0.7))
             where = self._random.choice(runs)
-            if self._random.random() < 0.93:
+            chance = self._random.random()
+            if chance < 0.15:
+                await self.decide(where)
+            elif chance < 0.2:
+                await self.operate(where)
+            elif chance < 0.94:
                 sent += self._random.choice((0, 1, 1, 1))
                 await self.signal(where, f"s{sent}")
             else:
@@ -287,6 +304,25 @@ class Harness:
         actor = Actor(self._random.choice(("key", "token")), "k")
         body = SignalReceived(self._random.choice(NAMES), value_of(ident), ident, None, actor)
         return await self.event(where, EntryType.SIGNAL_RECEIVED, encode_body(body), Guard.SIGNAL, ident)
+
+    async def decide(self, where: Where) -> None:
+        """Approve or deny what waits for it, now and then twice."""
+        run = self._world.journals.runs[where]
+        for row in [row for row in run.calls_pending() if row.gated]:
+            for _ in range(self._random.choice((1, 1, 2))):
+                decision = self._random.choice(("approved", "approved", "denied"))
+                decided = ApprovalDecided(row.n, decision, by="member", actor=Actor("member", "m"))  # type: ignore[arg-type]
+                ordered = Decision(*where, row.name or "", decided)
+                await patiently(partial(self.line.decide_approval, ordered))
+
+    async def operate(self, where: Where) -> None:
+        """A drill: the run is quarantined, whoever has it; then released, or given up."""
+        await patiently(lambda: self.line.quarantine_by_operator(*where, {"message": DRILL}))
+        await asyncio.sleep(self._random.choice((0.0, 0.5, 5.0)))
+        if self._random.random() < 0.2:
+            await patiently(lambda: self.line.abandon_quarantined(*where))
+        else:
+            await patiently(lambda: self.line.release_quarantined(*where))
 
     async def cancel(self, where: Where, reason: Any) -> EventVerdict:
         body = encode_body(CancelRequested(reason=reason))

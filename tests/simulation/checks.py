@@ -13,6 +13,7 @@ from sandbox.journal.errors import Divergence
 from sandbox.journal.ids import RunId, Seq, TimeMs, WorkerId
 from sandbox.journal.replay import Cursor
 from sandbox.journal.state import RunState, fold
+from sandbox.store.approvals import Decision
 from sandbox.store.interface import (
     CommandAppend,
     CommandVerdict,
@@ -27,6 +28,9 @@ from sandbox.store.interface import (
 from sandbox.store.memory import Journals, decoded
 from sandbox.store.memory_runs import MemoryRow, MemoryRun
 from tests.simulation.script import Script
+
+COULD_NOT = "Rewind could not make this call"
+"""What a call gets when the dispatcher itself fails."""
 
 
 class Broken(AssertionError):
@@ -48,6 +52,8 @@ class Checks:
         self.effects: Counter[tuple[RunId, int]] = Counter()
         self.signals: dict[RunId, set[str]] = {}
         self._settles: MemoryRow | None = None
+        self._late: set[tuple[RunId, int, int]] = set()
+        """Calls, with their attempts, whose lease the scheduler saw end. A heartbeat that comes later is too late."""
         self.steps = 0
 
     # -- Before and after each request to the store
@@ -71,9 +77,9 @@ class Checks:
         require(event.attempt in {None, row.attempt}, f"call {row.n} is settled by a former attempt")
         body, _ = decode_body(event.type, event.body)
         assert isinstance(body, e.ToolCallCompleted)
-        self._outcome(row, body, now)
+        self._outcome(event.run, row, body, now)
 
-    def _outcome(self, row: MemoryRow, body: e.ToolCallCompleted, now: TimeMs) -> None:
+    def _outcome(self, run: RunId, row: MemoryRow, body: e.ToolCallCompleted, now: TimeMs) -> None:
         if body.error is None or body.error.name == "ToolError":
             timeout = body.error is not None and body.error.code == "timeout"
             late = row.why in {DueWhy.TIMEOUT, DueWhy.DEFERRAL} and row.due is not None and row.due <= now
@@ -81,6 +87,7 @@ class Checks:
             require(row.attempt > 0, f"call {row.n} has an outcome and was never begun")
         elif body.error.name == "OutcomeUnknownError":
             lease_over = row.lease_until is not None and row.lease_until <= now
+            lease_over = lease_over or (run, row.n, row.attempt) in self._late
             told = row.stopping or (row.due is not None and row.due <= now)
             require(lease_over or told, f"call {row.n} is given up though its lease holds")
         else:
@@ -98,6 +105,10 @@ class Checks:
                 owner = (append.worker, append.owner_epoch)
                 require(self._owners.get(append.run) == owner, f"a former owner appended to run {append.run}")
             self.check(self._journals.runs[append.namespace, append.run])
+        elif name == "decide_approval" and isinstance(decision := args[0], Decision):
+            self.check(self._journals.runs[decision.namespace, decision.run])
+        elif name == "expire_leases" and isinstance(result, list):
+            self._late.update((row.run, row.n, row.attempt) for row in result)
         elif name == "claim_runs":
             assert isinstance(result, list)
             for claim in result:
@@ -162,7 +173,21 @@ class Checks:
     def effect(self, run: RunId, call: int, *, idempotent: bool) -> None:
         """A tool did what it does: of a tool that may not be repeated never twice."""
         self.effects[run, call] += 1
+        self._approved(run, call)
         require(idempotent or self.effects[run, call] == 1, f"call {call} of {run} took effect twice")
+
+    def _approved(self, run: RunId, call: int) -> None:
+        bodies = [entry.body for entry in self._decoded[run]]
+        gated = any(
+            isinstance(body, e.ScheduleToolCall) and body.call == call and body.policy.approval is not None
+            for body in bodies
+        )
+        decided = [
+            body.decision for body in bodies if isinstance(body, e.ApprovalDecided) and body.call == call
+        ]
+        require(
+            not gated or decided == ["approved"], f"call {call} of {run} took effect, its approval: {decided}"
+        )
 
     # -- The end
 
@@ -184,6 +209,8 @@ class Checks:
         outcomes = [entry.body for entry in entries if isinstance(entry.body, e.ToolCallCompleted)]
         require(sorted(body.call for body in outcomes) == made, "a call has not exactly one outcome")
         for body in outcomes:
+            fault = body.error is not None and body.error.message == COULD_NOT
+            require(not fault, f"call {body.call} failed inside the dispatcher")
             effects = self.effects[run, body.call]
             if body.result is not None:
                 require(effects, f"call {body.call} has a result and never took effect")

@@ -15,7 +15,8 @@ from sandbox.isolate.api import ChildDied, Delivery, IsolateHandle, IsolateLost,
 
 RUNNING, RETURNING, FAILING, CANCELLING, ENDED = "running", "returning", "failing", "cancelling", "ended"
 NAMES = ("go", "stop")
-TOOLS = ("host.once", "host.again", "mcp.once", "mcp.again")
+TOOLS = ("host.once", "host.again", "mcp.once", "mcp.again", "host.gated")
+UNGATED = TOOLS[:-1]
 DELAYS_MS = (0, 0.5, 40, 700, 3_000, 12_000)
 ACTIONS_MAX = 24
 CALL, TIMER, WAIT = "call", "timer", "wait"
@@ -194,7 +195,11 @@ class Script:
             del self._pending[CALL, n]
         self._outstanding += 1
         args = json.dumps({"n": n, "pad": "x" * self.random.choice((0, 0, 0, 30))})
-        fields: dict[str, Any] = {"call": n, "tool": self.random.choice(TOOLS), "args": args}
+        fields: dict[str, Any] = {
+            "call": n,
+            "tool": self.random.choice(UNGATED if self._cleaning_up else TOOLS),
+            "args": args,
+        }
         if self.random.random() < 0.2:
             fields["timeout_ms"] = self.random.choice((900, 20_000, 60_000))
         self._emit("schedule_tool_call", **fields)

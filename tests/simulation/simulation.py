@@ -18,6 +18,7 @@ from sandbox.journal.entries import Actor, Limits, RunStarted
 from sandbox.journal.ids import Digest, NamespaceId, RunId, TimeMs
 from sandbox.store.interface import RunFacts, RunStatus, StartRun
 from tests.simulation.actors import (
+    DRILL,
     EPOCH,
     ORGANIZATION,
     Executor,
@@ -40,6 +41,7 @@ OFTEN = {"worker": 1.0, "scheduler": 2.0, "dispatcher": 3.0, "executor": 6.0}
 SCRIPT = Digest("sha256:" + "5" * 64)
 PINNED = tuple(
     {"name": name, "kind": "mcp" if name.startswith("mcp") else "host", "idempotent": name.endswith("again")}
+    | ({"approval": {"expires_ms": 15_000}} if name.endswith("gated") else {})
     for name in TOOLS
 )
 
@@ -115,7 +117,7 @@ class Simulation:
         while active := [where for where in runs if self.world.journals.runs[where].status in OPEN]:
             for where in active:
                 if self.world.journals.runs[where].status is RunStatus.QUARANTINED:
-                    self._release(where)
+                    await self._release(harness, where)
                 elif loop.time() > last_word:
                     await harness.cancel(where, "user")
             stuck = [
@@ -124,11 +126,12 @@ class Simulation:
             require(loop.time() < gives_up, f"runs do not end: {stuck[:1]}")
             await asyncio.sleep(2.0)
 
-    def _release(self, where: tuple[NamespaceId, RunId]) -> None:
-        """What an operator does about a run whose child died twice; nothing else may put one there."""
+    async def _release(self, harness: Harness, where: tuple[NamespaceId, RunId]) -> None:
+        """What an operator does about a run whose child died twice; nothing but that and drills may put one there."""
         report = self.world.journals.quarantined[where[1]]
-        require("killed by the simulation" in str(report["message"]), f"a run is quarantined: {report}")
-        self.world.journals.runs[where].status = RunStatus.ACTIVE
+        known = "killed by the simulation" in str(report["message"]) or report["message"] == DRILL
+        require(known, f"a run is quarantined: {report}")
+        await patiently(lambda: harness.line.release_quarantined(*where))
 
     # -- Processes
 

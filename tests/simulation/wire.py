@@ -9,7 +9,7 @@ from sandbox.journal.ids import NamespaceId, Sha256, WorkerId
 from sandbox.store.hints import Message
 from sandbox.store.interface import CommandAppend, EventAppend, EventOutcome, StartOutcome
 from sandbox.store.memory import MemoryStore
-from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.announcing import announce_event
 from tests.simulation.loop import Process
 from tests.simulation.world import World
 
@@ -82,7 +82,7 @@ class Line:
     async def append_event(self, event: EventAppend) -> Any:
         verdict = await self._ask("append_event", self.real.append_event, (event,), {})
         if self._hints is not None and verdict.outcome is EventOutcome.APPENDED:
-            PostgresEdge._announce(None, self._hints, event, verdict)  # type: ignore[arg-type]  # it uses no self
+            announce_event(self._hints, event, verdict)  # type: ignore[arg-type]  # it can send
         return verdict
 
     async def start_run(self, request: Any) -> Any:
