@@ -1,6 +1,7 @@
 """The verbs `cassette`, `replay`, `verify` and `test`: runs executed again, without effects."""
 
 import argparse
+import hashlib
 import json
 import sys
 from typing import Any
@@ -9,6 +10,7 @@ from rewind import _local
 from rewind._cli_base import Console, Usage, json_argument, read_file, remote_verb
 from rewind._client import Rewind
 from rewind._core import Call
+from rewind._errors import PermissionDenied
 
 OK, DIFFERS, USAGE, REFUSED = 0, 1, 2, 3
 VALUE_FIELDS = ("input", "args", "result", "payload", "output")
@@ -69,7 +71,22 @@ def verify_run(arguments: argparse.Namespace, client: Rewind, console: Console) 
     path = f"/v1/runs/{arguments.run}/seal"
     seal = client.runs._core.call(Call(method="GET", path=path, query=query), {}).data
     request = _request(client, arguments.run) | {"verb": "verify", "root": seal["root"]}
-    return _local_answer(request, console, _show_verified)
+    chain = _chain(client, request["namespace"], request["run"], seal)
+
+    def show(answer: dict[str, Any], shown: Console | None) -> int:
+        if shown and chain is not None:
+            shown.line(
+                "chain ok"
+                if chain
+                else "chain broken: the seals of the namespace do not follow from each other"
+            )
+        return (
+            _show_verified(answer, shown)
+            if chain is not False
+            else max(DIFFERS, _show_verified(answer, shown))
+        )
+
+    return _local_answer(request, console, show, extra={"chain_ok": chain})
 
 
 def run_test(arguments: argparse.Namespace) -> int:
@@ -97,6 +114,22 @@ def run_test(arguments: argparse.Namespace) -> int:
 
 
 # -- What the sandbox needs
+
+
+def _chain(client: Rewind, namespace: str, run: str, seal: dict[str, Any]) -> bool | None:
+    """Whether the namespace's seals follow from each other and this run's is among them; None: not for us to see."""
+    try:
+        seals = client.namespaces.seals(namespace)
+    except PermissionDenied:
+        return None
+    previous, mine = None, False
+    for position, link in enumerate(seals, start=1):
+        if link["previous"] != previous or link["position"] != position:
+            return False
+        mine |= (link["run"], link["root"], link["previous"]) == (run, seal["root"], seal["previous"])
+        text = "\n".join(("rewind/1", previous or "", link["run"], link["root"]))
+        previous = hashlib.sha256(text.encode()).hexdigest()
+    return mine
 
 
 def _request(client: Rewind, run: str) -> dict[str, Any]:
@@ -148,9 +181,11 @@ def _file(path: str | None) -> Any:
 # -- Answers
 
 
-def _local_answer(request: dict[str, Any], console: Console, show: Any) -> int:
+def _local_answer(
+    request: dict[str, Any], console: Console, show: Any, extra: dict[str, Any] | None = None
+) -> int:
     try:
-        answer = _local.ask(request)
+        answer = _local.ask(request) | (extra or {})
     except _local.LocalSandboxError as error:
         if console.as_json:
             console.json(error.problem)

@@ -263,7 +263,9 @@ class Namespace(Answer):
     name: str
     labels: dict[str, str] = field(default_factory=dict)
     status: str | None = None
+    retention_days: int | None = None
     created_at: str | None = None
+    suspended_at: str | None = None
 
 
 @dataclass(kw_only=True)

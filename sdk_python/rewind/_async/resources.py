@@ -170,10 +170,19 @@ class AsyncNamespaces:
         self._core = core
 
     async def put(
-        self, name: str, *, labels: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        retention_days: int | None = None,
+        **options: Unpack[CallOptions],
     ) -> Namespace:
-        """Make the namespace, or set its labels. A namespace is also made by its first run."""
-        call = Call(method="PUT", path=_namespace_path(name), body={"labels": dict(labels or {})})
+        """Make the namespace, or set its labels, or how long its runs are kept after their end.
+
+        A namespace is also made by its first run.
+        """
+        body = given(labels=None if labels is None else dict(labels), retention_days=retention_days)
+        call = Call(method="PUT", path=_namespace_path(name), body=body)
         answer = await self._core.call(call, options)
         return Namespace.from_wire(answer.data, answer.request_id)
 
@@ -195,7 +204,36 @@ class AsyncNamespaces:
         return AsyncPager(fetch, after)
 
     async def delete(self, name: str, **options: Unpack[CallOptions]) -> None:
+        """Delete it with all that is in it, at once and for good; runs that go on stop without a clean-up."""
         await self._core.call(Call(method="DELETE", path=_namespace_path(name)), options)
+
+    async def suspend(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
+        """Freeze it: writes are refused, its runs stay where they are, until it is resumed."""
+        return await self._act(name, "suspend", options)
+
+    async def resume(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
+        return await self._act(name, "resume", options)
+
+    async def export(self, name: str, **options: Unpack[CallOptions]) -> str:
+        """Everything of it as lines of JSON; the last one says `"type": "end"`, or the export is not whole."""
+        return await self._core.text(Call(method="POST", path=f"{_namespace_path(name)}/export"), options)
+
+    async def seals(self, name: str, **options: Unpack[CallOptions]) -> Sequence[Mapping[str, Any]]:
+        """The chain of the seals of its runs, in order."""
+        seals: list[Mapping[str, Any]] = []
+        after = 0
+        while True:
+            call = Call(method="GET", path=f"{_namespace_path(name)}/seals", query={"after": after})
+            page = (await self._core.call(call, options)).data
+            seals.extend(page["data"])
+            if page["next"] is None:
+                return seals
+            after = page["next"]
+
+    async def _act(self, name: str, verb: str, options: CallOptions) -> Namespace:
+        call = Call(method="POST", path=f"{_namespace_path(name)}/{verb}", repeatable=True)
+        answer = await self._core.call(call, options)
+        return Namespace.from_wire(answer.data, answer.request_id)
 
 
 class AsyncTasks:

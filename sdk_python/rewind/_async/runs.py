@@ -9,6 +9,7 @@ from typing import Any, Literal, Unpack, overload
 import orjson
 
 from rewind._async.forks import AsyncForks, poll_s, run_path
+from rewind._async.keeping import AsyncKeeping
 from rewind._async.pager import AsyncPager
 from rewind._core import AsyncCore, Call, segment
 from rewind._errors import RunAborted, RunCancelled, RunFailed, RunQuarantined
@@ -38,7 +39,7 @@ _ENDINGS = {
 }
 
 
-class AsyncRuns(AsyncForks):
+class AsyncRuns(AsyncForks, AsyncKeeping):
     def __init__(self, core: AsyncCore) -> None:
         self._core = core
 

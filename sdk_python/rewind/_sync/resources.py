@@ -174,10 +174,19 @@ class Namespaces:
         self._core = core
 
     def put(
-        self, name: str, *, labels: Mapping[str, str] | None = None, **options: Unpack[CallOptions]
+        self,
+        name: str,
+        *,
+        labels: Mapping[str, str] | None = None,
+        retention_days: int | None = None,
+        **options: Unpack[CallOptions],
     ) -> Namespace:
-        """Make the namespace, or set its labels. A namespace is also made by its first run."""
-        call = Call(method="PUT", path=_namespace_path(name), body={"labels": dict(labels or {})})
+        """Make the namespace, or set its labels, or how long its runs are kept after their end.
+
+        A namespace is also made by its first run.
+        """
+        body = given(labels=None if labels is None else dict(labels), retention_days=retention_days)
+        call = Call(method="PUT", path=_namespace_path(name), body=body)
         answer = self._core.call(call, options)
         return Namespace.from_wire(answer.data, answer.request_id)
 
@@ -199,7 +208,36 @@ class Namespaces:
         return Pager(fetch, after)
 
     def delete(self, name: str, **options: Unpack[CallOptions]) -> None:
+        """Delete it with all that is in it, at once and for good; runs that go on stop without a clean-up."""
         self._core.call(Call(method="DELETE", path=_namespace_path(name)), options)
+
+    def suspend(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
+        """Freeze it: writes are refused, its runs stay where they are, until it is resumed."""
+        return self._act(name, "suspend", options)
+
+    def resume(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
+        return self._act(name, "resume", options)
+
+    def export(self, name: str, **options: Unpack[CallOptions]) -> str:
+        """Everything of it as lines of JSON; the last one says `"type": "end"`, or the export is not whole."""
+        return self._core.text(Call(method="POST", path=f"{_namespace_path(name)}/export"), options)
+
+    def seals(self, name: str, **options: Unpack[CallOptions]) -> Sequence[Mapping[str, Any]]:
+        """The chain of the seals of its runs, in order."""
+        seals: list[Mapping[str, Any]] = []
+        after = 0
+        while True:
+            call = Call(method="GET", path=f"{_namespace_path(name)}/seals", query={"after": after})
+            page = (self._core.call(call, options)).data
+            seals.extend(page["data"])
+            if page["next"] is None:
+                return seals
+            after = page["next"]
+
+    def _act(self, name: str, verb: str, options: CallOptions) -> Namespace:
+        call = Call(method="POST", path=f"{_namespace_path(name)}/{verb}", repeatable=True)
+        answer = self._core.call(call, options)
+        return Namespace.from_wire(answer.data, answer.request_id)
 
 
 class Tasks:
