@@ -20,7 +20,7 @@ import { waitForSignal } from "rewind";
 
 export default async function main(input: { signals: number }) {
   let sum = 0;
-  for (let i = 0; i < input.signals; i++) sum += (await waitForSignal<{ n: number }>("go")).n > 0 ? 1 : 0;
+  for (let i = 0; i < input.signals; i++) sum += (await waitForSignal<{ n: number }>("go")).n >= 0 ? 1 : 0;
   return sum;
 }
 """
