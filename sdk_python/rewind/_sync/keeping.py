@@ -12,7 +12,7 @@ from rewind._portal import Core
 from rewind._types import CallOptions, given
 
 
-class AsyncKeeping:
+class Keeping:
     _core: Core
 
     def cancel_all(
@@ -51,8 +51,6 @@ class AsyncKeeping:
         """Take one value out of an ended run's journal: its digest and size stay, and so does the run's root."""
         query = {"namespace": namespace or self._core.config.namespace}
         body = {"seq": seq, "field": field, "reason": reason}
-        call = Call(
-            method="POST", path=f"{run_path(run)}/redact", query=query, body=body, repeatable=True
-        )
+        call = Call(method="POST", path=f"{run_path(run)}/redact", query=query, body=body, repeatable=True)
         answer: dict[str, Any] = (self._core.call(call, options)).data
         return answer

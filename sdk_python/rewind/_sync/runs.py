@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, overload
 import orjson
 
 from rewind._sync.forks import Forks, poll_s, run_path
-from rewind._sync.keeping import AsyncKeeping
+from rewind._sync.keeping import Keeping
 from rewind._sync.pager import Pager
 from rewind._core import Call, segment
 from rewind._portal import Core
@@ -43,7 +43,7 @@ _ENDINGS = {
 }
 
 
-class Runs(Forks, AsyncKeeping):
+class Runs(Forks, Keeping):
     def __init__(self, core: Core) -> None:
         self._core = core
 
