@@ -13,6 +13,7 @@ from tenancy.secrets import Secrets
 from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
+    from app.approvals.service import Approvals
     from app.bulk.service import Bulk
     from app.dispatcher.calls import CallMaker
     from app.dispatcher.children import ChildEnds
@@ -56,6 +57,7 @@ class Services:
     namespaces: "Namespaces"
     forks: "Forks"
     live: "LiveJournals"
+    approvals: "Approvals"
     reenactments: "Reenactments"
     sealer: "Sealer"
     signals: "Signals"

@@ -45,6 +45,11 @@ class TooLarge(ApiError):
     status = 413
 
 
+class ApprovalSettled(ApiError):
+    code = "approval_settled"
+    status = 409
+
+
 class RunEnded(ApiError):
     code = "run_ended"
     status = 409

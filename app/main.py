@@ -17,6 +17,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.approvals.endpoints import router as approvals_router
+from app.approvals.service import Approvals
 from app.bulk.endpoints import router as bulk_router
 from app.bulk.service import Bulk
 from app.deps import Services
@@ -71,8 +73,9 @@ from app.toolsets.servers import ToolServers
 from app.toolsets.service import Toolsets
 from app.values import Blobs, Values
 from app.webhooks.endpoints import router as webhooks_router
-from app.webhooks.hooks import hooks_of
+from app.webhooks.hooks import Hooks, hooks_of
 from app.webhooks.outbox import KeySealing
+from app.webhooks.service import RunEvents
 from app.workflows.endpoints import router as workflows_router
 from app.workflows.repository import WorkflowRepository
 from app.workflows.service import Workflows
@@ -128,13 +131,12 @@ def build_services(
     secrets_ = Secrets(SecretRepository(pool), box)
     toolsets = _toolsets(pool, servers, secrets_, tenancy, box)
     values = Values(RecordedBlobs(pool, blobs, store.keys))
-    journals = RunRepository(pool, store.keys)
-    sandbox = SandboxClient(requests)
+    journals, sandbox = RunRepository(pool, store.keys), SandboxClient(requests)
     scripts = Scripts(store, ScriptRepository(pool), sandbox, quotas, epoch)
     workflows = Workflows(WorkflowRepository(pool), scripts, toolsets, sandbox, epoch)
     forks = _forks(store, journals, scripts, sandbox, quotas, values)
     runs = _runs(store, journals, scripts, toolsets, workflows, quotas, values, wakeups, epoch, stop)
-    hooks = hooks_of(pool, runs=runs, tenancy=tenancy, egress=egress, box=box, sealing=KeySealing(store.keys))
+    approvals = Approvals(store=store, journals=journals, values=values, tenancy=tenancy)
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
@@ -154,12 +156,13 @@ def build_services(
         keeping=Keeping(store, KeepingRepository(retention, store.keys), Sealer(store)),
         bulk=Bulk(store),
         namespaces=Namespaces(NamespaceRepository(pool), tenancy, store),
+        approvals=approvals,
         live=LiveJournals(store, journals, wakeups, stop),
         signals=Signals(store, values, SignalRepository(pool)),
         tasks=_tasks(store, toolsets, tenancy, values, wakeups, stop),
         call_maker=_call_maker(store, servers, HttpTool(egress), values, scripts, toolsets, workflows, epoch),
         children=ChildEnds(store),
-        hooks=hooks,
+        hooks=_hooks(store, RunEvents(runs, approvals, tenancy), egress, box),
         health=Health(pool, epoch),
     )
 
@@ -201,6 +204,10 @@ def _runs(
         epoch=epoch,
         stop=stop,
     )
+
+
+def _hooks(store: PostgresEdge, told: RunEvents, egress: Egress, box: SecretBox) -> Hooks:
+    return hooks_of(store.pool, told=told, egress=egress, box=box, sealing=KeySealing(store.keys))
 
 
 def _toolsets(
@@ -281,6 +288,7 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         batch_router,
         bulk_router,
         forks_router,
+        approvals_router,
         quarantine_router,
         keeping_router,
         events_router,

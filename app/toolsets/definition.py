@@ -76,12 +76,6 @@ def refuse(errors: list[FieldError]) -> None:
         raise ToolsetInvalid(f"{first.path}: {first.message}", errors=errors)
 
 
-UNDECIDABLE = (
-    "its calls wait for an approval, which this deployment cannot take yet: they are never made, and a run that "
-    "makes one waits until it is cancelled or its deadline comes."
-)
-
-
 def pin(
     body: ToolsetBody,
     listed: "Sequence[Sequence[types.Tool]]",
@@ -114,7 +108,6 @@ def pin(
     tools += workflows
     if body.http is not None:
         tools.append(pinned_http(body.http, _approval(body.http.approval)))
-    warnings += [f"{tool['name']}: {UNDECIDABLE}" for tool in tools if tool["approval"] is not None]
     typed_tools(tools, warnings)
     definition: Definition = {"tools": tools} | ({} if body.http is None else {"http": True})
     servers: Definition = {}

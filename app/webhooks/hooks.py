@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import asyncpg
 
 from app.dispatcher.egress import Egress
-from app.runs.service import Runs
 from app.webhooks.outbox import Projector, Sealing
 from app.webhooks.repository import WebhookRepository
 from app.webhooks.sender import Sender
@@ -15,7 +14,6 @@ from app.webhooks.service import RunEvents, Webhooks
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.outbox import DeliveryQueue, EventLog
 from tenancy.secrets import SecretBox
-from tenancy.service import Tenancy
 
 logger = logging.getLogger(__name__)
 
@@ -32,12 +30,12 @@ class Hooks:
 
 
 def hooks_of(
-    pool: asyncpg.Pool, *, runs: Runs, tenancy: Tenancy, egress: Egress, box: SecretBox, sealing: Sealing
+    pool: asyncpg.Pool, *, told: RunEvents, egress: Egress, box: SecretBox, sealing: Sealing
 ) -> Hooks:
     sender = Sender(DeliveryQueue(pool), egress=egress, box=box, sealing=sealing, switched_off=_switched_off)
     return Hooks(
         Webhooks(WebhookRepository(pool), egress=egress, box=box, sealing=sealing),
-        Projector(EventLog(pool), RunEvents(runs, tenancy), sealing, wake=sender.wake),
+        Projector(EventLog(pool), told, sealing, wake=sender.wake),
         sender,
     )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from app.approvals.service import Approvals
 from app.dispatcher.egress import Egress
 from app.errors import invalid
 from app.responses import iso, time_ms
@@ -203,10 +204,11 @@ class Webhooks:
 
 
 class RunEvents:
-    """What messages are made of: the Run as the API shows it, or the quota that is used up."""
+    """What messages are made of: the Run and the approval asked for, as the API shows them, or the quota that is used up."""
 
-    def __init__(self, runs: Runs, tenancy: Tenancy) -> None:
+    def __init__(self, runs: Runs, approvals: Approvals, tenancy: Tenancy) -> None:
         self._runs = runs
+        self._approvals = approvals
         self._tenancy = tenancy
 
     async def data(self, event: Event) -> tuple[dict[str, Any], str, dict[str, str]]:
@@ -217,7 +219,10 @@ class RunEvents:
             raise NotFound(f"An event of type {event.type} tells of a run.")
         record = await self._runs.record(event.namespace, event.run)
         view = await self._runs.view(record)
-        return {"run": view}, record.namespace_name, record.labels
+        data = {"run": view}
+        if event.call is not None:
+            data["approval"] = await self._approvals.requested(event.namespace, event.run, event.call)
+        return data, record.namespace_name, record.labels
 
     async def _quota(
         self, event: Event, refusal: dict[str, Any]

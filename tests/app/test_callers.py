@@ -19,6 +19,11 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/runs/{run}/events", None, 404),
     ("POST", "/v1/runs/batch", {"items": [{"script": DIGEST}]}, 200),
     ("GET", "/v1/runs/{run}/seal", None, 404),
+    ("GET", "/v1/approvals", None, 404),
+    ("POST", "/v1/approvals/decide", {"items": [{"run": "RUN", "call": 2, "decision": "denied"}]}, 200),
+    ("GET", "/v1/runs/{run}/approvals", None, 404),
+    ("GET", "/v1/runs/{run}/approvals/{call}", None, 404),
+    ("POST", "/v1/runs/{run}/approvals/{call}", {"decision": "denied"}, 404),
     ("GET", "/v1/runs/{run}/values/{sha256}", None, 404),
     ("POST", "/v1/runs/{run}/replay", {}, 404),
     ("GET", "/v1/runs/{run}/replays/{replay}", None, 404),
@@ -110,6 +115,8 @@ class World:
             query += "&q=echo" if query else "?q=echo"
         for place, value in self._places.items():
             path = path.replace(place, value)
+        if path == "/v1/approvals/decide":
+            body = {"items": [{**item, "run": self._places["{run}"]} for item in body["items"]]}
         if path.startswith("/v1/tasks/") and "items" in body:
             body = {"items": [{**item, "token": self._task} for item in body["items"]]}
         options = {} if body is None else {"json": body}
@@ -124,6 +131,7 @@ async def world(api: Api) -> World:
     await puppet.call_tool("echo", {"x": 1})
     claimed = await api.call("POST", "/v1/tasks/claim", json={"max": 1})
     task = claimed.json()["tasks"][0]["token"]
+    await puppet.call_tool("echo", {"x": 2}, gated=True)
     assert (await api.call("PUT", "/v1/workflows/onboard", json={"script": SCRIPT})).status_code == 200
     await api.token("acme")
     token = (await api.call("GET", "/v1/tokens")).json()["data"][0]["id"]
@@ -133,6 +141,7 @@ async def world(api: Api) -> World:
     delivery = (await api.call("GET", f"/v1/webhooks/{hook}/deliveries")).json()["data"][0]["id"]
     places = {
         "{run}": run["id"],
+        "{call}": "2",
         "{digest}": run["script"],
         "{name}": "support",
         "{workflow}": "onboard",
@@ -185,6 +194,8 @@ async def test_another_organization(world: World, method: str, path: str, body: 
         assert answer.json() == {"data": [], "next": None}
     elif path == "/v1/tasks/claim":
         assert answer.json() == {"tasks": []}
+    elif path == "/v1/approvals/decide":
+        assert [result["code"] for result in answer.json()["results"]] == ["not_found"]
     elif path == "/v1/runs/batch":
         assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
 
@@ -216,6 +227,8 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
         assert answer.json() == {"tasks": []}
     elif path.startswith("/v1/tasks/"):
         assert [result["code"] for result in answer.json()["results"]] == ["unknown_token"]
+    elif path == "/v1/approvals/decide":
+        assert [result["code"] for result in answer.json()["results"]] == ["not_found"]
     elif path == "/v1/runs/batch":
         assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
     else:

@@ -45,8 +45,8 @@ async def test_what_is_pinned_of_a_server(api: Api) -> None:
         ]
         assert view["tools"][1]["output_schema"] == {"type": "object"}
         assert [tool["description"] for tool in view["tools"]] == ["", "", "Writes.", "Other"]
-        assert len(view["warnings"]) == 2  # the other is about the approval that nobody can give yet
-        assert "then" in view["warnings"][0]
+        [warning] = view["warnings"]
+        assert "then" in warning
         assert server.url not in answer.text
         server.tools.reverse()  # another order is no other version
         again = await put(api, {"name": "fs", "url": server.url, "approval": ["write-file"]}, tools=[host])
