@@ -110,7 +110,8 @@ async def test_a_denied_call_is_completed_in_the_same_append(api: Api) -> None:
     assert await claim(api) == []
 
 
-async def test_an_approval_expires(api: Api, clock: Clock) -> None:
+async def test_an_approval_expires(own_api: Api, clock: Clock) -> None:
+    api = own_api
     run, _ = await waiting(api, expires_ms=60_000)
     clock.advance(59_000)
     await fire_due(api.store)
