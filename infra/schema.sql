@@ -497,7 +497,7 @@ declare
   paced_calls int[];
 begin
   with mine as (
-    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
+    update pending p set lease_until = at + p_lease_ms, handed = true where p.claim_id = p_claim and p.kind = 0 and p.route = 0
       and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
       and (p_toolset is null or p.toolset = p_toolset)
     returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
@@ -548,7 +548,7 @@ begin
     ), all_picked as (
       select * from picked union all select * from unnest(paced, paced_runs, paced_calls) k (namespace_id, run_id, n)
     ), taken as (
-      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, handed = true, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
@@ -1261,14 +1261,14 @@ CREATE FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) 
   select count(*) from released where ready
 $$;
 
-CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) RETURNS TABLE(i integer, ok boolean)
+CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[] DEFAULT NULL::bigint[]) RETURNS TABLE(i integer, ok boolean)
     LANGUAGE sql
     AS $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after)
-      with ordinality a (ns, run, n, attempt, releases, after, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after, p_lease)
+      with ordinality a (ns, run, n, attempt, releases, after, lease, i)),
   kept as (
-    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1, releases = p.releases + 1,
+    update pending p set claim_id = null, lease_until = null, handed = false, attempt = p.attempt - 1, releases = p.releases + 1,
       begun_at = case when p.attempt = 1 then null else p.begun_at end,
       due = case when p.attempt > 1 then p.due when p.due_why = 1 then null when p.due_why = 2 then now_ms()
         when p.due_why = 3 then now_ms() + 30000 else p.due end,
@@ -1277,6 +1277,7 @@ CREATE FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
       and p.releases = a.releases and p.claim_id is not null
+      and (a.lease is null or p.lease_until = a.lease)
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
@@ -1843,6 +1844,7 @@ CREATE TABLE public.pending (
     begun_at bigint,
     claim_id uuid,
     lease_until bigint,
+    handed boolean DEFAULT false NOT NULL,
     pace jsonb,
     slot text COLLATE pg_catalog."C",
     queue_ms bigint
@@ -1866,6 +1868,8 @@ COMMENT ON COLUMN public.pending.attempt IS 'Attempts begun; 0: not begun, may b
 COMMENT ON COLUMN public.pending.releases IS 'How often the call was given back unstarted; with the attempt it names one lease.';
 
 COMMENT ON COLUMN public.pending.claim_id IS 'The claim that holds the lease; the same claim_id again is answered with the same tasks. Without a lease: the child run that the call waits for.';
+
+COMMENT ON COLUMN public.pending.handed IS 'A claim was answered with this lease; false: an append leased the call to a claim that was parked.';
 
 COMMENT ON COLUMN public.pending.pace IS 'Of a call whose tool has limits, as its draft says: {slot, slots?, rate?, rate_limit?, per_ms?, queue_ms?}.';
 
@@ -2910,10 +2914,10 @@ GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uu
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_api;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_worker;
-GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[]) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_api;

@@ -127,7 +127,7 @@ class Claims:
     async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
         # The same claim may have been answered at another api: its leases are longer by now than they were.
         fresh = [task for task in tasks if task.lease_until == task.begun_at + LEASE_MS]
-        await self._store.release_tasks([key_of(task) for task in fresh], [None] * len(fresh))
+        await self._store.give_back_tasks([(key_of(task), task.lease_until) for task in fresh])
         for task in fresh:
             self._wakeups.wake_task(wanted.organization, task.namespace, wanted.toolset, task.tool)
 

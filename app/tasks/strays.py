@@ -2,7 +2,8 @@
 
 The hint of such a lease arrives after the claim has left, and the call is on offer again at once; when the
 hint is lost too, the sweep finds the row. Without this a call that nobody has started would count as begun
-until its lease runs out.
+until its lease runs out. The same claim may have been asked again at another api (its answer was lost): what was handed out
+there is no stray, and is never given back here.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sandbox.journal.errors import Unavailable
+from sandbox.journal.ids import TimeMs
 from sandbox.store.interface import Task
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.tasks import TaskKey, key_of
@@ -28,7 +30,7 @@ class Strays:
         self._store = store
         self._clock = clock
         self._closed: dict[str, tuple[float, frozenset[TaskKey]]] = {}
-        self._hinted: dict[TaskKey, Callable[[], None]] = {}
+        self._hinted: dict[tuple[TaskKey, TimeMs], Callable[[], None]] = {}
         self._waiting: Counter[str] = Counter()
         self._giving_back: asyncio.Task[None] | None = None
 
@@ -60,7 +62,7 @@ class Strays:
         key = key_of(task)
         if key in self._closed.get(claim_id, (0, frozenset()))[1]:
             return  # the claim found it by looking, before the hint came, and was answered with it
-        self._hinted[key] = offer
+        self._hinted[key, task.lease_until] = offer
         if self._giving_back is None:
             self._giving_back = asyncio.create_task(self._give_back_hinted(), name="strays")
 
@@ -69,7 +71,7 @@ class Strays:
         try:
             while self._hinted:
                 hinted, self._hinted = self._hinted, {}
-                await self._store.release_tasks(list(hinted), [None] * len(hinted))
+                await self._store.give_back_tasks(list(hinted))
                 for offer in hinted.values():
                     offer()
         except Unavailable as error:
@@ -84,9 +86,9 @@ class Strays:
         if not self._closed:
             return
         strays = [
-            key
-            for claim, key in await self._store.leased_to(list(self._closed))
+            (key, end)
+            for claim, key, end in await self._store.never_handed(list(self._closed))
             if claim in self._closed and claim not in self._waiting and key not in self._closed[claim][1]
         ]
         if strays:
-            await self._store.release_tasks(strays, [None] * len(strays))
+            await self._store.give_back_tasks(strays)

@@ -221,6 +221,7 @@ create table pending (
   begun_at bigint,
   claim_id uuid,
   lease_until bigint,
+  handed boolean not null default false,
   primary key (namespace_id, run_id, kind, n)
 ) with (autovacuum_vacuum_scale_factor = 0.05);
 comment on table pending is 'One row per thing that a run waits for, inserted by its command and deleted by the event '
@@ -238,6 +239,7 @@ comment on column pending.claim_id is 'The claim that holds the lease; the same 
 create index pending_offered on pending (organization_id, namespace_id, run_id, n)
   where kind = 0 and route = 0 and claim_id is null and not gated and not deferred;
 create index pending_claim on pending (claim_id) where claim_id is not null;
+comment on column pending.handed is 'A claim was answered with this lease; false: an append leased the call to a claim that was parked.';
 create index pending_lease on pending (lease_until) where lease_until is not null;
 create index pending_due on pending (due) where due is not null;
 

@@ -96,7 +96,7 @@ declare
   paced_calls int[];
 begin
   with mine as (
-    update pending p set lease_until = at + p_lease_ms where p.claim_id = p_claim and p.kind = 0 and p.route = 0
+    update pending p set lease_until = at + p_lease_ms, handed = true where p.claim_id = p_claim and p.kind = 0 and p.route = 0
       and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
       and (p_toolset is null or p.toolset = p_toolset)
     returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
@@ -147,7 +147,7 @@ begin
     ), all_picked as (
       select * from picked union all select * from unnest(paced, paced_runs, paced_calls) k (namespace_id, run_id, n)
     ), taken as (
-      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, attempt = least(p.attempt + 1, 32767),
+      update pending p set claim_id = p_claim, lease_until = at + p_lease_ms, handed = true, attempt = least(p.attempt + 1, 32767),
           begun_at = coalesce(p.begun_at, at),
           due = case when p.due_why = 3 then at + 300000 when p.due is null and p.timeout_ms is not null
             then at + p.timeout_ms else p.due end,
@@ -201,16 +201,18 @@ returns table (i int, ok boolean) language sql as $$
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;
 
+-- p_lease, for who has only heard of a lease: nothing is released that ends at another time by now, since the same
+-- claim may have been answered with it elsewhere, and its holder may have begun.
 -- Not started: the attempt is given back, so that a call whose only attempt was released has not begun. If it was
 -- told to stop, it is due now: nobody gets it any more.
 create function release_tasks(p_ns uuid[], p_run uuid[], p_n int[], p_attempt smallint[], p_releases int[],
-  p_after bigint[])
+  p_after bigint[], p_lease bigint[] default null)
 returns table (i int, ok boolean) language sql as $$
   with asked as (
-    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after)
-      with ordinality a (ns, run, n, attempt, releases, after, i)),
+    select * from unnest(p_ns, p_run, p_n, p_attempt, p_releases, p_after, p_lease)
+      with ordinality a (ns, run, n, attempt, releases, after, lease, i)),
   kept as (
-    update pending p set claim_id = null, lease_until = null, attempt = p.attempt - 1, releases = p.releases + 1,
+    update pending p set claim_id = null, lease_until = null, handed = false, attempt = p.attempt - 1, releases = p.releases + 1,
       begun_at = case when p.attempt = 1 then null else p.begun_at end,
       due = case when p.attempt > 1 then p.due when p.due_why = 1 then null when p.due_why = 2 then now_ms()
         when p.due_why = 3 then now_ms() + 30000 else p.due end,
@@ -219,6 +221,7 @@ returns table (i int, ok boolean) language sql as $$
     from asked a
     where p.namespace_id = a.ns and p.run_id = a.run and p.kind = 0 and p.n = a.n and p.attempt = a.attempt
       and p.releases = a.releases and p.claim_id is not null
+      and (a.lease is null or p.lease_until = a.lease)
     returning a.i)
   select a.i::int, k.i is not null from asked a left join kept k using (i) order by a.i
 $$;

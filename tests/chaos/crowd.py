@@ -21,6 +21,7 @@ class Played:
     signals: set[str] = field(default_factory=set)
     """Ids of signals that were accepted."""
     cancelled: bool = False
+    """Somebody asked for it, whatever the answer was."""
 
 
 class Crowd:
@@ -65,10 +66,10 @@ class Crowd:
 
     async def _cancel(self, played: Played, after_s: float) -> None:
         await pause(after_s)
-        answer = await self._insist(
+        played.cancelled = True  # also when no answer comes: a later one may say that the run has ended
+        await self._insist(
             lambda: self._client.runs.cancel(played.run, reason="enough", namespace=played.namespace)
         )
-        played.cancelled = answer is not None
 
     async def _insist(self, ask):  # type: ignore[no-untyped-def]
         """Ask until the server has answered; None: the run has ended already."""

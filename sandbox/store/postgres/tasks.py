@@ -69,12 +69,12 @@ class Tasks:
             if (namespace := NamespaceId(str(row["namespace_id"]))) in keys
         ]
 
-    async def leased_to(self, claims: Sequence[str]) -> list[tuple[str, TaskKey]]:
-        """(claim_id, task) of every lease that these claims hold."""
+    async def never_handed(self, claims: Sequence[str]) -> list[tuple[str, TaskKey, TimeMs]]:
+        """(claim_id, task, end) of the leases that appends gave to these claims and no claim was answered with."""
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(
-                "select claim_id, namespace_id, run_id, n, attempt, releases from pending "
-                "where claim_id = any($1::uuid[])",
+                "select claim_id, namespace_id, run_id, n, attempt, releases, lease_until from pending "
+                "where claim_id = any($1::uuid[]) and not handed and lease_until is not null",
                 list(claims),
             )
         return [
@@ -87,6 +87,7 @@ class Tasks:
                     row["attempt"],
                     row["releases"],
                 ),
+                TimeMs(row["lease_until"]),
             )
             for row in rows
         ]
@@ -108,6 +109,15 @@ class Tasks:
         """Give tasks back that were not started; `after_ms`: not offered again before that."""
         rows = await self._each("select ok from release_tasks($1,$2,$3,$4,$5,$6)", tasks, list(after_ms))
         return [row["ok"] for row in rows]
+
+    async def give_back_tasks(self, tasks: Sequence[tuple[TaskKey, TimeMs]]) -> None:
+        """Release leases that end then; one that ends later by now was handed out elsewhere, and stays."""
+        columns = [list(column) for column in zip(*(key for key, _ in tasks), strict=True)]
+        if columns:
+            ends = [end for _, end in tasks]
+            await self._rows(
+                "select ok from release_tasks($1,$2,$3,$4,$5,$6,$7)", *columns, [None] * len(ends), ends
+            )
 
     async def _each(self, sql: str, tasks: Sequence[TaskKey], last: Any) -> list[Any]:
         columns = [list(column) for column in zip(*tasks, strict=True)]

@@ -5,7 +5,10 @@ from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
 from app.tasks.schemas import ClaimBody
+from sandbox.journal.ids import TimeMs
 from sandbox.store.blobs import BlobStore
+from sandbox.store.interface import LEASE_MS, TaskFilter
+from sandbox.store.postgres.tasks import key_of
 from tenancy.principals import KEY_SCOPES, Principal
 from tests.fixtures.api import Api, Puppet, running_api
 from tests.fixtures.tasks import claim, offered, post, settle
@@ -93,3 +96,32 @@ async def test_a_claim_whose_client_left_may_be_answered_at_another_api(
         beat = {"items": [{"token": task["token"]}]}
         answer = await other.call("POST", "/v1/tasks/heartbeat", secret=api.key, json=beat)
     assert answer.json()["results"][0]["ok"], "the first api gave back what the second had handed out"
+
+
+async def test_a_claim_whose_answer_was_lost_is_asked_again_at_another_api(
+    api: Api, shared_database_url: str, blobs: BlobStore, tmp_path: Path
+) -> None:
+    """What the second api leases to it is in its hands; the first, which had nothing for it, leaves it alone."""
+    _, puppet = await offered(api)
+    claim_id = str(uuid4())
+    assert await claim(api, claim_id=claim_id) == []
+    await puppet.call_tool("echo", {})
+    async with running_api(shared_database_url, blobs, tmp_path / "h2") as other:
+        asked = {"max": 1, "claim_id": claim_id}
+        answer = await other.call("POST", "/v1/tasks/claim", secret=api.key, json=asked)
+        (task,) = answer.json()["tasks"]
+        await api.services.tasks.claims.sweep()
+        beat = {"items": [{"token": task["token"]}]}
+        answer = await other.call("POST", "/v1/tasks/heartbeat", secret=api.key, json=beat)
+    assert answer.json()["results"][0]["ok"], "the first api gave back what the second had handed out"
+
+
+async def test_a_lease_that_was_handed_out_again_meanwhile_is_not_given_back(api: Api) -> None:
+    await offered(api, "a")
+    claim_id, wanted = str(uuid4()), TaskFilter(api.organization)
+    (task,) = await api.store.claim_tasks(wanted, claim_id, 1, LEASE_MS)
+    (again,) = await api.store.claim_tasks(wanted, claim_id, 1, LEASE_MS + 1)
+    await api.store.give_back_tasks([(key_of(task), task.lease_until)])
+    assert (await api.store.heartbeat_tasks([key_of(task)], LEASE_MS + 2))[0][0] is not None
+    await api.store.give_back_tasks([(key_of(again), TimeMs(again.lease_until + 1))])
+    assert await api.store.claim_tasks(wanted, str(uuid4()), 1, LEASE_MS) == []
