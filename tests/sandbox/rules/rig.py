@@ -45,6 +45,7 @@ TOOLS = (
     {"name": "g.echo", "kind": "host"},
     {"name": "g.again", "kind": "host", "idempotent": True},
     {"name": "g.gated", "kind": "host", "approval": True},
+    {"name": "g.soon", "kind": "host", "approval": {"expires_ms": 15_000}},
     {"name": "mcp.call", "kind": "mcp"},
 )
 HEAD = (
@@ -227,6 +228,10 @@ class Rig:
         found = await self.store.heartbeat_tasks([key_of(task) for task in tasks], LEASE_MS)
         assert all(until is not None for until, _ in found)
         return [stop for _, stop in found]
+
+    async def release(self, task: Task) -> None:
+        """A worker gives back what it has not started."""
+        assert await self.store.release_tasks([key_of(task)], [None]) == [True]
 
     async def complete(
         self, task: Task, result: Any = None, *, error: e.ToolFailure | None = None, go: bool = True
