@@ -13,10 +13,11 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import asyncpg
 import uvloop
 
 from app import dev
-from app.config import Settings, port
+from app.config import Settings, port, secret_keys
 from app.quarantine.service import Quarantine
 from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
 from infra.processes import AlreadyRunning, InfraError
@@ -26,6 +27,9 @@ from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.health import lacking_epochs
 from sandbox.store.sealing import DataKey
+from tenancy.rotation import rotate_secret_key
+from tenancy.secret_keys import secret_box
+from tenancy.secrets import SecretBox
 
 OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -63,6 +67,13 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         "Wrap the namespaces' keys with the first key of the file.",
     )
     _with_json(rotate)
+    rotate_secrets = _verb(
+        admin,
+        "rotate-secret-key",
+        _rotate_secret_key,
+        "Seal customers' secrets anew with the first secret key.",
+    )
+    _with_json(rotate_secrets)
     drill = _verb(admin, "quarantine", _quarantine, "Put an active run into quarantine, for a drill.")
     drill.add_argument("run")
     drill.add_argument("--reason", required=True, help="stands in the run and in the audit log")
@@ -242,6 +253,26 @@ def _rotate_data_key(arguments: argparse.Namespace) -> int:
             f"{count} keys of namespaces were wrapped anew; former lines of the file are not needed any more"
         )
     return OK
+
+
+def _rotate_secret_key(arguments: argparse.Namespace) -> int:
+    environ = dev.with_dev_services(os.environ, data_dir())
+    box = secret_box(secret_keys(environ))
+    with dev.database_of(data_dir(), os.environ) as url:
+        count = asyncio.run(_reseal(url, box))
+    if arguments.json:
+        print(json.dumps({"resealed": count}))
+    else:
+        print(f"{count} secrets were sealed anew; the former keys are not needed any more")
+    return OK
+
+
+async def _reseal(url: str, box: SecretBox) -> int:
+    connection = await asyncpg.connect(url)
+    try:
+        return await rotate_secret_key(connection, box)
+    finally:
+        await connection.close()
 
 
 async def _rotate(url: str, key: DataKey) -> int:

@@ -15,6 +15,7 @@ from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, int
 from sandbox.journal.errors import ApiError
 from tenancy.identity.providers import DEPLOYMENT
 from tenancy.people.oidc import Provider, checked_issuer
+from tenancy.secret_keys import KeyFile, KeyInEnvironment, KeySource
 
 DEFAULT_PORT = 8484
 KEY_FILE = "secret.key"
@@ -32,9 +33,7 @@ class Settings:
     listen_fd: int | None
     """A listening socket inherited from the supervisor, so that a restart refuses no connection."""
     egress_allow: tuple[str, ...]
-    secret_key_file: Path
-    make_secret_key: bool
-    """No file was named: the one in the data folder is made at the first start."""
+    secret_keys: KeySource
     smtp: SmtpServer | None
     """None: mails are not sent."""
     pages: PagesSettings
@@ -44,9 +43,9 @@ class Settings:
     @classmethod
     def from_env(cls, environ: Mapping[str, str] = os.environ) -> Self:
         fd = environ.get("REWIND_LISTEN_FD", "")
-        key_file = environ.get("REWIND_SECRET_KEY_FILE", "")
         plane = DataPlaneSettings.from_env(environ)
-        if key_file and Path(key_file).absolute() == plane.data_key_file.absolute():
+        keys = secret_keys(environ)
+        if isinstance(keys, KeyFile) and keys.path.absolute() == plane.data_key_file.absolute():
             raise SettingsError(
                 "REWIND_SECRET_KEY_FILE and REWIND_DATA_KEY_FILE name the same file: workers hold the data key, "
                 "and must not be able to open secrets. Write a second key with `openssl rand -base64 32`."
@@ -62,8 +61,7 @@ class Settings:
             egress_allow=tuple(
                 part.strip() for part in environ.get("REWIND_EGRESS_ALLOW", "").split(",") if part.strip()
             ),
-            secret_key_file=Path(key_file) if key_file else data_dir(environ) / KEY_FILE,
-            make_secret_key=not key_file,
+            secret_keys=keys,
             smtp=smtp,
             pages=PagesSettings(
                 _public_url(environ),
@@ -81,6 +79,19 @@ class Settings:
             return socket.socket(fileno=self.listen_fd)
         except OSError as error:
             raise SettingsError(f"REWIND_LISTEN_FD={self.listen_fd} is no open socket") from error
+
+
+def secret_keys(environ: Mapping[str, str]) -> KeySource:
+    """REWIND_SECRET_KEY itself, REWIND_SECRET_KEY_FILE, or a file in the data folder, made at the first start.
+
+    Errors: SettingsError.
+    """
+    text, file = environ.get("REWIND_SECRET_KEY", ""), environ.get("REWIND_SECRET_KEY_FILE", "")
+    if text and file:
+        raise SettingsError("REWIND_SECRET_KEY and REWIND_SECRET_KEY_FILE are both set: leave one out")
+    if text:
+        return KeyInEnvironment(text)
+    return KeyFile(Path(file) if file else data_dir(environ) / KEY_FILE, make=not file)
 
 
 def _public_url(environ: Mapping[str, str]) -> str:

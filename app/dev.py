@@ -212,7 +212,9 @@ def _start(
         ("worker", (WORKER_MODULE,), ()),
     ):
         argv = [sys.executable, "-m", *module]
-        supervisor.add(name, Program(argv, env=env, log_path=folder.log(name), pass_fds=fds).start())
+        # Scripts run below the worker: it must not be able to open secrets.
+        own = {key: value for key, value in env.items() if name != "worker" or key != "REWIND_SECRET_KEY"}
+        supervisor.add(name, Program(argv, env=own, log_path=folder.log(name), pass_fds=fds).start())
     folder.write_services(addresses, supervisor.pids())
     if objects is not None:
         objects.wait_ready()

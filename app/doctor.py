@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_WARM_RUNS": lambda: str(WARM_RUNS),
     "REWIND_REQUIRE_CONFINEMENT": lambda: "0",
     "REWIND_EGRESS_ALLOW": lambda: "nothing that is not public; loopback in `rewind dev`",
+    "REWIND_SECRET_KEY": lambda: "what REWIND_SECRET_KEY_FILE holds",
     "REWIND_SECRET_KEY_FILE": lambda: "secret.key in the data folder",
     "REWIND_DATA_KEY_FILE": lambda: f"{DATA_KEY_FILE} in the data folder",
     "REWIND_PUBLIC_URL": lambda: "this machine's port, over http",
@@ -156,6 +157,8 @@ def _setting(name: str, environ: Mapping[str, str], running: Mapping[str, str]) 
 
 def _masked(name: str, value: str) -> str:
     """A value that may be shown: no password, no key."""
+    if name == "REWIND_SECRET_KEY":
+        return "…"
     if name in SECRET:
         return value[:8] + "…"
     if not name.endswith("_URL"):

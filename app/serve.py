@@ -33,7 +33,7 @@ from sandbox.store.postgres.retention import Retention
 from sandbox.store.sealing import DataKey
 from sandbox.store.wakeups import Wakeups
 from tenancy.engine import engine_of
-from tenancy.secrets import SecretBox
+from tenancy.secret_keys import secret_box
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ KEEP_ALIVE_S = 75
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
-    box = SecretBox.from_file(settings.secret_key_file, make=settings.make_secret_key)
+    box = secret_box(settings.secret_keys)
     data_key = DataKey.from_file(settings.plane.data_key_file, make=settings.plane.make_data_key)
     listener = settings.listener()
     stop = asyncio.Event()

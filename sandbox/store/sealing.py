@@ -57,19 +57,29 @@ class KeyBox:
 
         Errors: SettingsError.
         """
+        return cls(*cls.keys_in_file(path, make=make))
+
+    @classmethod
+    def keys_in_file(cls, path: Path, *, make: bool = False) -> list[bytes]:
+        """Errors: SettingsError."""
         if make:
             _make_key(path, cls.setting)
         try:
-            lines = path.read_text(encoding="ascii").split()
+            text = path.read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"{cls.setting}: {path} cannot be read") from error
-        keys = [_key_of(line) for line in lines]
+        return cls.keys_in_text(text, f"{cls.setting}: {path}")
+
+    @classmethod
+    def keys_in_text(cls, text: str, where: str) -> list[bytes]:
+        """Keys, one a line or apart by spaces. Errors: SettingsError, which does not say what is there instead."""
+        keys = [_key_of(line) for line in text.split()]
         if not 1 <= len(keys) <= KEYS_MAX or None in keys:
             raise SettingsError(
-                f"{cls.setting}: {path} must hold {KEY_BYTES} random bytes in base64 or hex, "
+                f"{where} must hold {KEY_BYTES} random bytes in base64 or hex, "
                 f"as `openssl rand -base64 32` writes them; former keys, at most {KEYS_MAX - 1}, on lines of their own"
             )
-        return cls(*(key for key in keys if key is not None))
+        return [key for key in keys if key is not None]
 
     def seal(self, data: bytes, place: str) -> bytes:
         nonce = os.urandom(NONCE_BYTES)
