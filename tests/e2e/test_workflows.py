@@ -301,11 +301,15 @@ async def test_a_thousand_children(database_url: str, s3_url: str, tmp_path: Pat
 async def test_evicted_replayed_and_forked(database_url: str, s3_url: str, tmp_path: Path) -> None:
     """With no isolate kept warm every activation is a replay; a fork reuses what its children have answered."""
     cold = {"REWIND_WARM_RUNS": "0"}
-    async with deployed(database_url, s3_url, tmp_path, environ=cold, double=DOUBLE, wait=WAIT) as (_, sdk):
+    async with deployed(database_url, s3_url, tmp_path, environ=cold, double=DOUBLE, wait=WAIT) as (
+        stack,
+        sdk,
+    ):
         run = await sdk.runs.start(script=PARENTS, toolset="t", input={"how": "many"}, wait="60s")
         assert run.output == [2 * n for n in range(12)]
         assert (await sdk.runs.replay(run.id))["matches"] is True
         forked = await sdk.runs.fork(run.id, wait="60s")
+        assert forked.status == "completed", stack.logs()
         assert (forked.output, forked.children) == (run.output, [])
         waiting = await sdk.runs.start(script=PARENTS, toolset="t", input={"how": "wait"})
         awaited = await child_waited_for(sdk, waiting.id, 2)

@@ -15,7 +15,7 @@ from sandbox.store.postgres.values import big_value, refer
 from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, Sealer, entry_place
 
 APPEND_SQL = "select appended, next, at from append_fork(" + ",".join(f"${n}" for n in range(1, 13)) + ")"
-FINISH_SQL = "select finish_fork(" + ",".join(f"${n}" for n in range(1, 27)) + ")"
+FINISH_SQL = "select finish_fork(" + ",".join(f"${n}" for n in range(1, 28)) + ")"
 
 
 async def append_fork(pool: asyncpg.Pool, keys: NamespaceKeys, append: ForkAppend) -> CommandVerdict:
