@@ -15,6 +15,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from infra.chromium import chromium_path
 from tests.e2e.stack import Stack
+from tests.fixtures.oidc import OidcProvider
+from tests.fixtures.oidc import provider as provider
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -56,10 +58,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def site(database_url: str, s3_url: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a real serve process, which shows its mails."""
-    stack = Stack(database_url, s3_url, tmp_path, environ={"REWIND_DEV_MAILS": "1"})
-    stack._environ["REWIND_PUBLIC_URL"] = stack.url
+def site(database_url: str, s3_url: str, tmp_path: Path, provider: OidcProvider) -> Iterator[str]:
+    """The address of a real serve process, which shows its mails; a name, because passkeys need one."""
+    environ = {
+        "REWIND_DEV_MAILS": "1",
+        "REWIND_OIDC_URL": provider.url,
+        "REWIND_OIDC_CLIENT_ID": "rewind",
+        "REWIND_OIDC_NAME": "Example",
+        "REWIND_EGRESS_ALLOW": "127.0.0.0/8",
+    }
+    stack = Stack(database_url, s3_url, tmp_path, environ=environ)
+    url = stack.url.replace("127.0.0.1", "localhost")
+    stack._environ["REWIND_PUBLIC_URL"] = url
     done, ready = threading.Event(), threading.Event()
 
     async def hold() -> None:
@@ -71,7 +81,7 @@ def site(database_url: str, s3_url: str, tmp_path: Path) -> Iterator[str]:
     thread.start()
     try:
         assert ready.wait(90), stack.logs()
-        yield stack.url
+        yield url
     finally:
         done.set()
         thread.join()
