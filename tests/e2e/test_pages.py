@@ -60,7 +60,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def site(database_url: str, s3_url: str, tmp_path: Path, provider: OidcProvider) -> Iterator[str]:
     """The address of a real serve process, which shows its mails; a name, because passkeys need one."""
+    secret = tmp_path / "client-secret"
+    secret.write_text("a secret of the provider\n")
     environ = {
+        "REWIND_OIDC_CLIENT_SECRET_FILE": str(secret),
         "REWIND_DEV_MAILS": "1",
         "REWIND_OIDC_URL": provider.url,
         "REWIND_OIDC_CLIENT_ID": "rewind",

@@ -23,7 +23,7 @@ def shots(request: pytest.FixtureRequest) -> Shots:
 
 
 @pytest.fixture
-def page(browser: Browser, shots: Shots) -> Page:  # noqa: F811
+def page(browser: Browser, shots: Shots) -> Page:
     width, height = SIZES[shots._size]
     context = browser.new_context(viewport={"width": width, "height": height})
     page = context.new_page()
@@ -40,7 +40,7 @@ def done(page: Page) -> None:
     page.context.close()
 
 
-def sign_up(page: Page, site: str, email: str) -> None:  # noqa: F811
+def sign_up(page: Page, site: str, email: str) -> None:
     page.goto(f"{site}/signup")
     page.get_by_label("E-mail").fill(email)
     page.get_by_label("New password").fill(PASSWORD)
@@ -59,7 +59,7 @@ def log_in(page: Page, email: str) -> None:
     page.get_by_role("button", name="Sign in", exact=True).click()
 
 
-def test_passkeys(page: Page, site: str, shots: Shots) -> None:  # noqa: F811
+def test_passkeys(page: Page, site: str, shots: Shots) -> None:
     device = page.context.new_cdp_session(page)
     device.send("WebAuthn.enable")
     options = {
@@ -108,7 +108,7 @@ def test_passkeys(page: Page, site: str, shots: Shots) -> None:  # noqa: F811
     done(page)
 
 
-def test_an_authenticator_app(page: Page, site: str, shots: Shots) -> None:  # noqa: F811
+def test_an_authenticator_app(page: Page, site: str, shots: Shots) -> None:
     sign_up(page, site, "app@example.com")
     page.goto(f"{site}/security")
     page.get_by_label("Your password").last.fill(PASSWORD)
@@ -133,7 +133,7 @@ def test_an_authenticator_app(page: Page, site: str, shots: Shots) -> None:  # n
     done(page)
 
 
-def test_a_provider(page: Page, site: str, shots: Shots, provider: OidcProvider) -> None:  # noqa: F811
+def test_a_provider(page: Page, site: str, shots: Shots, provider: OidcProvider) -> None:
     """Through the provider's own page and back: the page's policy lets the browser go there."""
     sign_up(page, site, "o@example.com")
     page.get_by_role("button", name="Sign out").click()
@@ -154,7 +154,7 @@ def test_a_provider(page: Page, site: str, shots: Shots, provider: OidcProvider)
     done(page)
 
 
-def test_an_organization(page: Page, site: str, shots: Shots, provider: OidcProvider) -> None:  # noqa: F811
+def test_an_organization(page: Page, site: str, shots: Shots, provider: OidcProvider) -> None:
     sign_up(page, site, "boss@example.com")
     shots.take(page, "organizations")
     page.get_by_role("link", name="SSO").click()
