@@ -64,15 +64,15 @@ class Route(IntEnum):
 
 
 class DueWhy(IntEnum):
+    """WITHDRAWN: deferred, and its run was abandoned. QUEUE: it waited too long to begin."""
+
     TIMEOUT = 1
     STOP = 2
     CLEANUP = 3
     DEFERRAL = 4
     APPROVAL = 5
     WITHDRAWN = 6
-    """Deferred, and its run was abandoned."""
     QUEUE = 7
-    """It waited too long to begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,8 @@ class CommandDraft:
     """A gated call: it waits so long for its approval; None: as long as the run."""
     timeout_ms: int | None = None
     pace: str | None = None
-    """schedule_tool_call of a tool with limits: JSON of what its calls share, see `sandbox/activation/pace.py`."""
     claim_id: str | None = None
-    """schedule_tool_call: lease the call at once to this parked claim."""
+    """schedule_tool_call: lease the call at once to this parked claim. `pace`: see `sandbox/activation/pace.py`."""
     withdrawn: bytes | None = None
     """tool_call_cancelled: body of the completion to append when the call has not begun."""
 
@@ -397,7 +396,6 @@ class OwnerStore(Protocol):
         self, worker: WorkerId, epochs: Sequence[Epoch], limit: int, share: Share = EVERYTHING
     ) -> list[ClaimedRun]:
         """Own up to `limit` ready runs, of each namespace its share; those with few at work come first."""
-        ...
 
     async def append_commands(self, append: CommandAppend) -> CommandVerdict: ...
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
