@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Self
 
+from rewind._async.approvals import AsyncApprovals
 from rewind._async.resources import AsyncNamespaces, AsyncTasks, AsyncTokens, AsyncToolsets
 from rewind._async.runs import AsyncRuns
 from rewind._async.scripts import AsyncScripts
@@ -14,6 +15,7 @@ from rewind._config import Config
 from rewind._core import AsyncCore, Call
 from rewind._portal import Core, Portal
 from rewind._retry import MAX_RETRIES
+from rewind._sync.approvals import Approvals
 from rewind._sync.resources import Namespaces, Tasks, Tokens, Toolsets
 from rewind._sync.runs import Runs
 from rewind._sync.scripts import Scripts
@@ -62,6 +64,7 @@ class AsyncRewind:
         self.namespaces = AsyncNamespaces(self._core)
         self.secrets = AsyncSecrets(self._core)
         self.workflows = AsyncWorkflows(self._core)
+        self.approvals = AsyncApprovals(self._core)
         self.webhooks = AsyncWebhooks(self._core)
         self.tasks = AsyncTasks(self._core)
 
@@ -139,6 +142,7 @@ class Rewind:
         self.namespaces = Namespaces(self._core)
         self.secrets = Secrets(self._core)
         self.workflows = Workflows(self._core)
+        self.approvals = Approvals(self._core)
         self.webhooks = Webhooks(self._core)
         self.tasks = Tasks(self._core)
 

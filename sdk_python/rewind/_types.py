@@ -227,6 +227,44 @@ class Secret(Answer):
 
 
 @dataclass(kw_only=True)
+class Approval(Answer):
+    """A call that waits, or waited, for a person. Large `args` are None: `args_preview` is their head."""
+
+    run: str
+    namespace: str
+    call: int
+    tool: str
+    args: Any = None
+    args_truncated: bool = False
+    args_preview: str | None = None
+    line: int | None = None
+    column: int | None = None
+    frame: str | None = None
+    script: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    requested_at: str | None = None
+    expires_at: str | None = None
+    status: str
+    decided_at: str | None = None
+    reason: str | None = None
+    by: str | None = None
+    actor: dict[str, str] | None = None
+    story: list[dict[str, Any]] | None = None
+
+
+@dataclass(kw_only=True)
+class Decided(Answer):
+    """What became of one decision of many."""
+
+    run: str
+    call: int
+    ok: bool
+    approval: dict[str, Any] | None = None
+    code: str | None = None
+    detail: str | None = None
+
+
+@dataclass(kw_only=True)
 class Webhook(Answer):
     """An endpoint of webhooks. `secret` stands only in the answer that made it."""
 

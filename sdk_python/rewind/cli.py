@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rewind import _cli_replays, _cli_runs, _cli_scripts, _cli_settings
+from rewind import _cli_approvals, _cli_replays, _cli_runs, _cli_scripts, _cli_settings
 from rewind._cli_base import Console, Usage
 from rewind._client import Rewind
 from rewind._config import mask_secrets, package_version
@@ -126,6 +126,7 @@ def _parser(*, with_server: bool) -> tuple[argparse.ArgumentParser, list[str]]:
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     _cli_runs.register(verbs)
     _cli_scripts.register(verbs)
+    _cli_approvals.register(verbs)
     _cli_settings.register(verbs)
     _cli_replays.register(verbs)
     problems: list[str] = []

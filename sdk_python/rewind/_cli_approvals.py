@@ -1,0 +1,67 @@
+"""The verb `approvals`: what waits for a person, and deciding it."""
+
+import argparse
+from typing import Any
+
+from rewind._cli_base import Console, group, remote_verb
+from rewind._client import Rewind
+from rewind._types import Approval, given
+
+_SHOWN_MAX = 60
+
+
+def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    approvals = group(verbs, "approvals", help="decide about calls that wait for a person")
+    listing = remote_verb(approvals, "list", list_approvals, help="list what waits, newest first")
+    listing.add_argument(
+        "--status",
+        choices=("pending", "approved", "denied", "expired", "all"),
+        default="pending",
+        help="(pending)",
+    )
+    listing.add_argument("--run", metavar="RUN", help="only of this run")
+    listing.add_argument("--limit", type=int, default=50, help="how many at most (50)")
+    for name, decision, told in (
+        ("approve", "approved", "let a call be made"),
+        ("deny", "denied", "refuse a call: its script gets ApprovalDeniedError"),
+    ):
+        verb = remote_verb(approvals, name, decide, help=told)
+        verb.set_defaults(decision=decision)
+        verb.add_argument("run", metavar="RUN")
+        verb.add_argument("call", metavar="CALL", type=int, help="its number, as `approvals list` shows it")
+        verb.add_argument("--reason", help="recorded with the decision")
+        verb.add_argument("--by", help="who decided")
+
+
+def list_approvals(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    options: dict[str, Any] = given(run=arguments.run)
+    if arguments.status != "all":
+        options["status"] = arguments.status
+    found: list[Approval] = []
+    for approval in client.approvals.list(limit=min(arguments.limit, 200), **options):
+        if len(found) >= arguments.limit:
+            break
+        found.append(approval)
+    if arguments.json:
+        console.json({"data": [approval.raw for approval in found]})
+    elif not found:
+        console.note("nothing waits for an approval" if arguments.status == "pending" else "no approvals")
+    else:
+        rows = [(a.run, str(a.call), a.tool, a.status, _args(a), a.expires_at or "") for a in found]
+        console.table(("RUN", "CALL", "TOOL", "STATUS", "ARGUMENTS", "EXPIRES"), rows)
+    return 0
+
+
+def decide(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    said: dict[str, Any] = given(reason=arguments.reason, by=arguments.by)
+    approval = client.approvals.decide(arguments.run, arguments.call, arguments.decision, **said)
+    if arguments.json:
+        console.json(approval.raw)
+    else:
+        console.line(f"{approval.status}: {approval.tool} #{approval.call} of {approval.run}")
+    return 0
+
+
+def _args(approval: Approval) -> str:
+    shown = approval.args_preview if approval.args_truncated else str(approval.args)
+    return (shown or "")[:_SHOWN_MAX]
