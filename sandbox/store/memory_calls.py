@@ -38,7 +38,7 @@ class MemoryCalls:
         ]
         if mine:
             for run, row in mine:
-                run.pending[row.kind, row.n] = replace(row, lease_until=until)
+                run.pending[row.kind, row.n] = replace(row, lease_until=until, handed=True)
             return [self._task(run, run.pending[row.kind, row.n]) for run, row in mine]
         free = [
             (run, row)
@@ -54,17 +54,31 @@ class MemoryCalls:
         for run, row in _round_robin(free):
             if len(taken) < limit and may_begin(self.journals, run, row):
                 taken.append((run, row))
-                run.pending[row.kind, row.n] = _leased(row, claim_id, now, until)
+                run.pending[row.kind, row.n] = replace(_leased(row, claim_id, now, until), handed=True)
         ordered = sorted(taken, key=lambda pair: (pair[0].start.run, pair[1].n))
         return [self._task(run, run.pending[row.kind, row.n]) for run, row in ordered]
 
-    async def leased_to(self, claims: Sequence[str]) -> list[tuple[str, TaskKey]]:
-        """(claim_id, task) of every lease that these claims hold."""
+    async def never_handed(self, claims: Sequence[str]) -> list[tuple[str, TaskKey, TimeMs]]:
+        """(claim_id, task, end) of the leases that appends gave to these claims and no claim was answered with."""
         return [
-            (row.claim_id, (run.start.namespace, run.start.run, row.n, row.attempt, row.releases))
+            (
+                row.claim_id,
+                (run.start.namespace, run.start.run, row.n, row.attempt, row.releases),
+                row.lease_until,
+            )
             for run, row in self._rows()
-            if row.claim_id in claims and row.claim_id is not None
+            if row.claim_id is not None
+            and row.claim_id in claims
+            and not row.handed
+            and row.lease_until is not None
         ]
+
+    async def give_back_tasks(self, leases: Sequence[tuple[TaskKey, TimeMs]]) -> None:
+        """Release leases that end then; one that ends later by now was handed out elsewhere, and stays."""
+        for key, end in leases:
+            run, row = self._lease(key)
+            if run is not None and row is not None and row.claim_id is not None and row.lease_until == end:
+                run.pending[row.kind, row.n] = _released(row, None, self.journals.time)
 
     async def heartbeat_tasks(
         self, tasks: Sequence[TaskKey], lease_ms: int
@@ -273,6 +287,7 @@ def _released(row: MemoryRow, after_ms: int | None, now: TimeMs) -> MemoryRow:
         row,
         claim_id=None,
         lease_until=None,
+        handed=False,
         attempt=row.attempt - 1,
         releases=row.releases + 1,
         available_at=available,
