@@ -132,9 +132,8 @@ class CommandDraft:
     timeout_ms: int | None = None
     pace: str | None = None
     claim_id: str | None = None
-    """schedule_tool_call: lease the call at once to this parked claim. `pace`: see `sandbox/activation/pace.py`."""
     withdrawn: bytes | None = None
-    """tool_call_cancelled: body of the completion to append when the call has not begun."""
+    """`claim_id` leases the new call to a parked claim; `withdrawn` completes a cancelled call that has not begun."""
 
 
 @dataclass(frozen=True, slots=True)

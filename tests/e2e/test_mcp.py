@@ -163,6 +163,7 @@ ARGUMENTS = {
     "echo": {"message": "hello"}, "get-sum": {"a": 2, "b": 3}, "get-structured-content": {"location": "New York"},
     "trigger-long-running-operation": {"duration": 0.2, "steps": 2}, "get-annotated-message": {"messageType": "error"},
     "get-resource-links": {"count": 2}, "get-resource-reference": {"resourceType": "Text", "resourceId": 1},
+    "simulate-research-query": {"topic": "x"},
     "gzip-file-as-resource": {"name": "a.gz", "data": "data:text/plain,x", "outputType": "resource"},
 }  # fmt: skip
 """For the tools that need some."""
@@ -200,7 +201,8 @@ async def test_every_tool_of_the_reference_server_is_called_from_a_script(
         assert any(part["type"] == "image" for part in seen["get_tiny_image"]["result"])
         assert any(part["type"] == "resource_link" for part in seen["get_resource_links"]["result"])
         assert any(part["type"] == "resource" for part in seen["get_resource_reference"]["result"])
-        assert {found["error"] for found in seen.values() if "error" in found} <= {"tool_failed"}, seen
+        # One runs only as a task of the protocol, which our client does not ask for: it says so.
+        assert {name for name, found in seen.items() if "error" in found} <= {"simulate_research_query"}, seen
         journal = list(await sdk.runs.journal(run.id))
         outcomes = [entry["call"] for entry in journal if entry["type"] == "tool_call_completed"]
         assert sorted(outcomes) == list(range(1, len(tools) + 1))
