@@ -26,6 +26,8 @@ WITHDRAWN = "CancelledError"
 LOST = "OutcomeUnknownError"
 PLAIN = {"sleep": ["slept"], "forget": ["forgotten"], "note": ["noted", True]}
 REFUSALS = {("host.refuse", "refused")}
+BROKEN = {("world.once", "unreachable"), ("world.again", "unreachable")}
+"""The server closed an idle connection at the moment of the call: an answer to the script, with an effect or without."""
 UNRETRIED = {("host.flaky", "busy")}
 """Only where a cancel came before the next attempt."""
 
@@ -137,6 +139,8 @@ class Audit:
         elif error["name"] == LOST:
             if tool not in UNREPEATABLE and not stopped:
                 yield "lost, although it may be repeated"
+        elif (tool, error["code"]) in BROKEN:
+            self.outcomes["connections to the world that broke"] += 1
         elif not lines or (tool, error["code"]) not in REFUSALS | (UNRETRIED if stopped else set()):
             yield "an error that no tool gave"
 
@@ -183,7 +187,7 @@ class Audit:
             return seen[1] == step["step"] and tool != "host.refuse"
         if seen[:2] != ["error", step["step"]]:
             return False
-        return (seen[2] == LOST and tool in UNREPEATABLE) or (tool == "host.refuse" and seen[3] == "refused")
+        return (seen[2] == LOST and tool in UNREPEATABLE) or (tool, seen[3]) in REFUSALS | BROKEN
 
     # -- What is stored
 
