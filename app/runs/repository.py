@@ -118,6 +118,16 @@ class RunRepository:
         """Of one run; those who ask at the same time share a query."""
         return await self._statuses.put((namespace, run))
 
+    async def abandoned(self, namespace: NamespaceId, run: RunId) -> bool:
+        """An operator gave the run up, and its end is due."""
+        async with acquired(self._pool) as connection:
+            found: bool = await connection.fetchval(
+                "select exists (select from pending where namespace_id = $1 and run_id = $2 and kind = 6)",
+                namespace,
+                run,
+            )
+        return found
+
     async def _read_statuses(self, runs: Sequence[tuple[NamespaceId, RunId]]) -> list[RunStatus | None]:
         heads = await self.heads(runs)
         return [heads[run].status if run in heads else None for _, run in runs]

@@ -206,13 +206,19 @@ class Runs:
             while True:
                 left = ends - loop.time()
                 status = await self._repository.status(namespace, run)
-                if status is not RunStatus.ACTIVE or left <= 0 or self._stop.is_set():
+                if left <= 0 or self._stop.is_set() or await self._over(namespace, run, status):
                     return await self.record(namespace, run)
-                if until_blocked:
+                if until_blocked and status is RunStatus.ACTIVE:
                     record = await self.record(namespace, run)
                     if record.status is not RunStatus.ACTIVE or await self._blocked(record, window_ends):
                         return record
                 await watch.wait(min(left, _next_look_s(loop.time())))
+
+    async def _over(self, namespace: NamespaceId, run: RunId, status: RunStatus | None) -> bool:
+        """There is nothing to wait for. An abandoned run is quarantined until its calls are settled: it ends soon."""
+        if status is RunStatus.QUARANTINED:
+            return not await self._repository.abandoned(namespace, run)
+        return status is not RunStatus.ACTIVE
 
     async def _blocked(self, record: RunRecord, until: TimeMs) -> bool:
         known = blocked(record, until)
@@ -306,8 +312,9 @@ class Runs:
 
         Errors: NotFound when it names no such value, or names it redacted; Unavailable.
         """
-        if SHA256.fullmatch(sha256) is not None:
-            wanted = Sha256(sha256)
+        digits = sha256.removeprefix("sha256:")
+        if SHA256.fullmatch(digits) is not None:
+            wanted = Sha256(digits)
             if await is_named(self.store.pool, record.namespace, wanted, record.run):
                 return await self.values.text(record.namespace, Value(wanted, 0, None))
             found = await self._inline(record, wanted)

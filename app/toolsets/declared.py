@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from app.errors import invalid
-from app.toolsets.definition import Definition
+from app.toolsets.definition import Definition, approval_view
 from app.toolsets.search import ToolIndex
 from sandbox.compiler.declarations import declared
 from sandbox.compiler.prompt import compact, render_prompt
@@ -49,7 +49,7 @@ class DeclaredToolset:
             "description": tool["description"],
             "declaration": compact(typed),
             "kind": tool["kind"],
-            "approval": tool["approval"],
+            "approval": approval_view(tool["approval"]),
         }
 
     def _chosen(self, only: Sequence[str]) -> list[dict[str, Any]]:

@@ -292,13 +292,18 @@ def _pinned(tool: ToolBody, name: str) -> Definition:
 # -- Reading a pinned definition
 
 
+def approval_view(approval: Json) -> Json:
+    """As it may be registered again: `{expires}` is a duration, here in ms."""
+    return {"expires": approval["expires_ms"]} if isinstance(approval, dict) else approval
+
+
 def tool_view(tool: Definition, disabled: str | None = None) -> Definition:
     """What callers see of a tool. `disabled`: why it cannot be called."""
     shown = {
         "name": tool["name"],
         "original": tool["original"],
         "kind": tool["kind"],
-        "approval": tool["approval"],
+        "approval": approval_view(tool["approval"]),
         "idempotent": tool["idempotent"],
         "description": tool["description"],
         "input_schema": tool["input_schema"],

@@ -36,6 +36,7 @@ from sandbox.journal.entries import (
     TimerFired,
     ToolCallCompleted,
     ToolFailure,
+    Value,
 )
 from sandbox.journal.ids import Seq, Sha256, TimeMs
 from sandbox.store.approvals import denial
@@ -245,7 +246,10 @@ class World:
         decision = self._decision(tool, args.sha256) if draft.gated else "approved"
         pending = self._calls[call] = _Call(tool, None)
         if decision is None:
-            self._await_decision(draft, pending)
+            if self._unanswered == "stops":
+                self._missed(draft, tool, args)
+            else:
+                self._await_decision(draft, pending)
             return
         if draft.gated:
             self._event(ApprovalDecided(call, decision, None, TESTER))
@@ -255,14 +259,18 @@ class World:
             return
         answer = self._answers.take(tool, args.sha256)
         if answer is None:
-            missing = Missing(call, tool, self._texts.text(args), draft.line)
-            self._played.missing.append(missing)
-            if self._unanswered == "stops":
-                self._played.stopped_at = self._played.stopped_at or missing
-                return
-            self._complete_now(call, pending, no_answer(missing))
+            missing = self._missed(draft, tool, args)
+            if self._unanswered != "stops":
+                self._complete_now(call, pending, no_answer(missing))
             return
         self._answered(draft, pending, answer)
+
+    def _missed(self, draft: CommandDraft, tool: str, args: Value) -> Missing:
+        missing = Missing(draft.n, tool, self._texts.text(args), draft.line)
+        self._played.missing.append(missing)
+        if self._unanswered == "stops":
+            self._played.stopped_at = self._played.stopped_at or missing
+        return missing
 
     def _decision(self, tool: str, args: Sha256) -> Decision | None:
         """What the scenario says; else what became of the recorded call that answers this one."""

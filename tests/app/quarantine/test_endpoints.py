@@ -1,5 +1,6 @@
 """Quarantined runs: put there by an operator, released, abandoned with their calls settled; all of it audited."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -70,6 +71,8 @@ async def test_an_abandoned_run_ends_when_its_calls_are_settled(own_api: Api, cl
     run, _ = await stopped(own_api)
     abandoned = await post(own_api, run["id"], "abandon", reason="hopeless")
     assert (abandoned.status_code, abandoned.json()["status"]) == (200, "quarantined")
+    path = f"/v1/runs/{run['id']}?namespace=acme"
+    waiting = asyncio.create_task(own_api.call("GET", f"{path}&wait=30s"))
     await fire_due(own_api.store)
     assert [entry["type"] for entry in await entries(own_api, run["id"])][3:] == ["tool_call_completed"]
     refused = await post(own_api, run["id"], "release")
@@ -82,8 +85,9 @@ async def test_an_abandoned_run_ends_when_its_calls_are_settled(own_api: Api, cl
     assert (withdrawn["call"], withdrawn["attempts"], withdrawn["error"]["name"]) == (2, 0, "CancelledError")
     assert (unknown["call"], unknown["attempts"], unknown["error"]["name"]) == (1, 1, "OutcomeUnknownError")
     assert (end["type"], end["limit"]) == ("run_aborted", "abandoned")
-    ended = (await own_api.call("GET", f"/v1/runs/{run['id']}?namespace=acme")).json()
-    assert (ended["status"], ended["error"]["limit"]) == ("aborted", "abandoned")
+    for answer in (await waiting, await own_api.call("GET", path)):
+        ended = answer.json()
+        assert (ended["status"], ended["error"]["limit"]) == ("aborted", "abandoned")
     assert [act for act, *_ in await audited(own_api, run["id"])] == ["run.quarantine", "run.abandon"]
     for verb in ("release", "abandon"):
         late = await post(own_api, run["id"], verb)

@@ -106,9 +106,10 @@ async def test_what_the_journal_does_not_name_is_not_found(api: Api) -> None:
         "0" * 64,
         "x",
         digest("mine").upper(),
-        "sha256:" + digest("mine"),
+        "sha256:sha256:" + digest("mine"),
     ):
         assert (await value(api, run["id"], sha256)).status_code == 404
+    assert (await value(api, run["id"], "sha256:" + digest("mine"))).json() == "mine"
     assert (await value(api, other["id"], digest(big))).status_code == 200
     assert (await value(api, another["id"], digest(small))).json() == small
 

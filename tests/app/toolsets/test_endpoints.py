@@ -30,7 +30,7 @@ async def test_a_toolset_is_pinned_and_shown(api: Api) -> None:
     assert [found["name"] for found in view["tools"]] == ["github.list_issues", "ask_user"]
     first, second = view["tools"]
     assert (first["kind"], first["approval"], first["idempotent"]) == ("host", None, True)
-    assert second["approval"] == {"expires_ms": 3 * 86_400_000}
+    assert second["approval"] == {"expires": 3 * 86_400_000}
     assert view["warnings"] == []
     got = (await api.call("GET", "/v1/toolsets/support")).json()
     assert got == view

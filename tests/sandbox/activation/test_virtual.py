@@ -139,6 +139,17 @@ async def test_decisions_are_given_by_tool(stage: Stage) -> None:
         assert (await stage.replayed(GATED, report["journal"], gated=("pay",)))["matches"] is True
 
 
+async def test_a_what_if_stops_at_a_gated_call_that_nothing_answers(stage: Stage) -> None:
+    source = """import { pay, price } from "rewind:tools";
+export default async function main() { return await pay({ cents: await price({}) }); }"""
+    mocks = {"price": [{"result": 5}], "pay": [{"result": "paid"}]}
+    report = await stage.tried(source, "price", gated=("pay",), mocks=mocks, approvals={"pay": "approved"})
+    journal, told = report["journal"], {"1": {"result": 7}}
+    played = await stage.replayed(source, journal, "price", gated=("pay",), overrides=told)
+    assert played["stopped_at"] == {"call": 2, "tool": "pay", "args": {"cents": 7}, "line": 2}
+    assert (played["matches"], played["output"]) == (False, None)
+
+
 async def test_what_can_go_on_no_further_says_what_it_waits_for(stage: Stage) -> None:
     source = """import { waitForSignal } from "rewind";
 export default async function main() { return await waitForSignal("approval"); }"""
