@@ -1217,6 +1217,27 @@ begin
   end loop;
 end $$;
 
+CREATE FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+declare
+  r runs%rowtype;
+  held held_events%rowtype;
+begin
+  select * into r from runs where namespace_id = p_ns and run_id = p_run;
+  for held in select * from held_events where namespace_id = p_ns and run_id = p_run
+    and (signal_id is null or signal_id <> all (p_known)) order by n
+  loop
+    r.last_time := greatest(r.last_time, now_ms(), held.not_before);
+    insert into entries (namespace_id, run_id, seq, type, time, n, body)
+      values (p_ns, p_run, r.next_seq, held.type, r.last_time, nullif(held.entry_n, 0), held.body);
+    r.next_seq := r.next_seq + 1;
+  end loop;
+  delete from held_events where namespace_id = p_ns and run_id = p_run;
+  update runs set next_seq = r.next_seq, last_time = r.last_time where namespace_id = p_ns and run_id = p_run;
+  return r.next_seq;
+end $$;
+
 CREATE FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) RETURNS void
     LANGUAGE sql
     AS $$
@@ -2898,6 +2919,11 @@ REVOKE ALL ON FUNCTION public.reap_workers(p_stale bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_worker;
+GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;

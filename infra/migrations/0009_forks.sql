@@ -80,6 +80,27 @@ begin
   update runs set next_seq = seq, last_time = last where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+-- A fork that ends with what it reuses: what came meanwhile was accepted, so it is recorded, before the end. Nothing
+-- delivers it any more, as with what comes to any run while its end is being made.
+create function record_held(p_ns uuid, p_run uuid, p_known text[]) returns int language plpgsql as $$
+declare
+  r runs%rowtype;
+  held held_events%rowtype;
+begin
+  select * into r from runs where namespace_id = p_ns and run_id = p_run;
+  for held in select * from held_events where namespace_id = p_ns and run_id = p_run
+    and (signal_id is null or signal_id <> all (p_known)) order by n
+  loop
+    r.last_time := greatest(r.last_time, now_ms(), held.not_before);
+    insert into entries (namespace_id, run_id, seq, type, time, n, body)
+      values (p_ns, p_run, r.next_seq, held.type, r.last_time, nullif(held.entry_n, 0), held.body);
+    r.next_seq := r.next_seq + 1;
+  end loop;
+  delete from held_events where namespace_id = p_ns and run_id = p_run;
+  update runs set next_seq = r.next_seq, last_time = r.last_time where namespace_id = p_ns and run_id = p_run;
+  return r.next_seq;
+end $$;
+
 -- After the last chunk, in its transaction: from here on the run is like any other.
 create function finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered int, p_last_event int, p_commands int,
   p_calls int, p_cpu bigint, p_activations int, p_cancel_seq int, p_ending smallint, p_progress bytea,

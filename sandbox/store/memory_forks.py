@@ -42,8 +42,12 @@ class MemoryForks(ABC):
             or (run.owner, run.owner_epoch, run.next_seq) != (append.worker, append.owner_epoch, append.first)
         ):
             return CommandVerdict(appended=False, first_seq=Seq(0), next_seq=Seq(0), time=now)
-        for entry in append.entries:
+        ends = append.done is not None and append.done.ends is not None
+        for entry in append.entries[:-1] if ends else append.entries:
             _record(run, entry, now)
+        if ends and append.done is not None:
+            _record_held(run, {ident for ident, _ in append.done.signals}, now)
+            _record(run, append.entries[-1], now)
         if append.done is not None:
             _finish(run, append.done, now)
             held, run.held_events = run.held_events, []
@@ -89,6 +93,15 @@ def _record(run: MemoryRun, entry: ForkEntry, now: TimeMs) -> None:
         fire_at = TimeMs(now + (entry.delay_ms or 0))
     time = run.last_time if entry.time is None else entry.time
     run.entries.append(StoredEntry(run.next_seq, entry.type, time, entry.cause, fire_at, entry.body))
+
+
+def _record_held(run: MemoryRun, known: set[str], now: TimeMs) -> None:
+    """The fork ends with what it reuses: what came meanwhile was accepted, so it stands before the end."""
+    held, run.held_events = run.held_events, []
+    for event in held:
+        if event.signal_id not in known:
+            run.last_time = max(run.last_time, now, event.not_before)
+            run.entries.append(StoredEntry(run.next_seq, event.type, run.last_time, None, None, event.body))
 
 
 def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:

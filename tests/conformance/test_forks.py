@@ -202,10 +202,27 @@ async def test_a_fork_may_end_with_what_it_reuses(bench: Bench) -> None:
     assert (
         await event(bench, run, signal("go", 1, "s2"), Guard.SIGNAL, signal_id="s2") is EventOutcome.APPENDED
     )
-    whole = done(delivered=Seq(0), last_event=Seq(0), commands=1, calls=0, pending=[], signals=[])
-    assert await append(owned, 1, [entry(complete(), time, 0)], replace(whole, ends=RunStatus.COMPLETED))
+    assert (
+        await event(bench, run, signal("go", 1, "s1"), Guard.SIGNAL, signal_id="s1") is EventOutcome.APPENDED
+    )
+    assert await event(bench, run, e.CancelRequested("user"), Guard.CANCEL) is EventOutcome.APPENDED
+    whole = done(
+        delivered=Seq(1), last_event=Seq(1), commands=1, calls=0, pending=[], signals=[("s1", Seq(1))]
+    )
+    chunk = [
+        entry(replace(signal("go", 1, "s1"), reused=Seq(9)), time + 20, signal_id="s1"),
+        entry(complete(), time + 20, 1),
+    ]
+    assert await append(owned, 1, chunk, replace(whole, ends=RunStatus.COMPLETED))
     record = await bench.record(run)
-    assert (record.status, record.end_seq, record.next_seq) == (RunStatus.COMPLETED, 1, 2)
+    assert (record.status, record.end_seq, record.next_seq) == (RunStatus.COMPLETED, 4, 5)
+    assert [x.type for x in await bench.entries(run)][1:] == [
+        EntryType.SIGNAL_RECEIVED,
+        EntryType.SIGNAL_RECEIVED,
+        EntryType.CANCEL_REQUESTED,
+        EntryType.COMPLETE_RUN,
+    ], "what was accepted is recorded before the end; a signal that is reused is none of it"
+    assert fold([decoded(x) for x in await bench.entries(run)]).status == "completed"
 
 
 async def test_outcomes_without_a_time_get_that_of_the_append(bench: Bench) -> None:

@@ -1,5 +1,6 @@
 """What a fork reuses, appended by its owner in chunks; and what a run says of itself while it is being made."""
 
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
@@ -15,6 +16,7 @@ from sandbox.store.postgres.values import big_value, refer
 from sandbox.store.sealing import FORK_PLACE, PROGRESS_PLACE, Sealer, entry_place
 
 APPEND_SQL = "select appended, next, at from append_fork(" + ",".join(f"${n}" for n in range(1, 13)) + ")"
+HELD_SQL = "select record_held($1, $2, $3)"
 FINISH_SQL = "select finish_fork(" + ",".join(f"${n}" for n in range(1, 28)) + ")"
 
 
@@ -25,7 +27,12 @@ async def append_fork(pool: asyncpg.Pool, keys: NamespaceKeys, append: ForkAppen
     """
     seal = (await keys.of(append.namespace)).of(append.run)
     async with acquired(pool) as connection, connection.transaction():
-        row = await connection.fetchrow(APPEND_SQL, *_columns(append, seal))
+        parts = _parts(append)
+        row = await connection.fetchrow(APPEND_SQL, *_columns(parts[0], seal))
+        if row["appended"] and len(parts) > 1 and append.done is not None:
+            known = [ident for ident, _ in append.done.signals]
+            first = await connection.fetchval(HELD_SQL, append.namespace, append.run, known)
+            row = await connection.fetchrow(APPEND_SQL, *_columns(replace(parts[1], first=Seq(first)), seal))
         if not row["appended"]:
             return CommandVerdict(appended=False, first_seq=Seq(0), next_seq=Seq(0), time=TimeMs(row["at"]))
         named = [big_value(entry.type, entry.body) for entry in append.entries]
@@ -38,6 +45,13 @@ async def append_fork(pool: asyncpg.Pool, keys: NamespaceKeys, append: ForkAppen
         return CommandVerdict(
             appended=True, first_seq=append.first, next_seq=Seq(after), time=TimeMs(row["at"])
         )
+
+
+def _parts(append: ForkAppend) -> list[ForkAppend]:
+    """The chunk, and its last entry by itself when that ends the run: what was held stands before the end."""
+    if append.done is None or append.done.ends is None:
+        return [append]
+    return [replace(append, entries=append.entries[:-1]), replace(append, entries=append.entries[-1:])]
 
 
 def fork_order(parent: str | None, fork: str | None) -> ForkOrder:
