@@ -24,7 +24,8 @@ WRITE_TIMEOUT_S = 60.0
 RESOLVERS_MAX = 32
 ADDRESSES_MAX = 8
 CONNECTIONS_MAX = 100
-KEEP_ALIVE_S = 60.0
+KEEP_ALIVE_S = 4.0
+"""Common servers close an idle connection after 5 s; a call that meets one closing has an unknown outcome."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
