@@ -67,7 +67,24 @@ class Claims:
     async def claim(
         self, wanted: TaskFilter, body: ClaimBody, gone: Gone, *, after: Awaitable[None] | None = None
     ) -> list[dict[str, Any]]:
-        """Lease up to `max` tasks, waiting up to `wait` for the first; `after` is done while watching already.
+        """Hand out up to `max` tasks, waiting up to `wait` for the first; `after` is done while watching already.
+
+        Calls whose arguments are refused are settled here, and the wait goes on.
+        """
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + body.wait / 1000
+        while True:
+            tasks = await self._lease(wanted, body, gone, after)
+            given = await self._handing_out.views(tasks)
+            left_ms = int((ends - loop.time()) * 1000)
+            if given or not tasks or left_ms <= 0:
+                return given
+            body, after = body.model_copy(update={"wait": left_ms}), None
+
+    async def _lease(
+        self, wanted: TaskFilter, body: ClaimBody, gone: Gone, after: Awaitable[None] | None
+    ) -> list[Task]:
+        """Lease what may be handed out.
 
         A caller that has gone gets nothing: what would have been leased to it stays on offer. One that asks
         again with its `claim_id` is answered there, and what is leased to the claim is left alone here.
@@ -112,7 +129,7 @@ class Claims:
                         break
         finally:
             self._strays.closed(claim_id, tasks, gone=left)
-        return await self._handing_out.views(tasks)
+        return tasks
 
     def look_again(
         self, organization: OrganizationId, namespace: NamespaceId, toolset: str | None, tool: str

@@ -303,3 +303,16 @@ async def test_arguments_are_checked_before_anyone_sees_them(api: Api) -> None:
     (entry,) = await outcome(api, run)
     assert (entry["call"], entry["error"]["code"]) == (2, "invalid_arguments")
     assert "n:" in entry["error"]["message"]
+
+
+async def test_a_claim_that_waits_goes_on_waiting_after_refused_arguments(api: Api) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    run, puppet = await offered(api, "a", input_schema=schema)
+    assert len(await claim(api)) == 1
+    await puppet.call_tool("a", {"n": "one"})
+    parked = asyncio.create_task(claim(api, wait="60s"))
+    while not await outcome(api, run):
+        await turn()
+    await puppet.call_tool("a", {"n": 3})
+    (task,) = await asyncio.wait_for(parked, 10)
+    assert (task["call"], task["args"]) == (3, {"n": 3})
