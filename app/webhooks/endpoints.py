@@ -20,6 +20,7 @@ from app.webhooks.schemas import (
     DeliveryPage,
     DeliveryView,
     EventPage,
+    PingView,
     RedeliverBody,
     RedeliveredView,
     RotateBody,
@@ -100,7 +101,7 @@ async def rotate_webhook(
     return json_response({**_webhook(made.row), "secret": made.secret})
 
 
-@router.post("/webhooks/{webhook}/ping", status_code=202)
+@router.post("/webhooks/{webhook}/ping", status_code=202, responses={202: {"model": PingView}})
 @needs(Scope.MANAGE)
 async def ping_webhook(webhook: str, caller: Caller, services: Edge) -> Response:
     """Send an event of type `ping` to this endpoint; its delivery is listed as any other."""

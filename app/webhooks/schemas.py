@@ -114,6 +114,10 @@ class DeliveryPage(Answer):
     next: str | None
 
 
+class PingView(Answer):
+    event_id: str
+
+
 class RedeliveredView(Answer):
     redelivered: int
 

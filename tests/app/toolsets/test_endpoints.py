@@ -139,7 +139,7 @@ async def test_toolsets_that_cannot_be_pinned(api: Api, tools: list[Any], path: 
         ({"secrets": "all"}, "secrets"),
         ({"name": "Upper"}, "name"),
         ({"name": "a\n"}, "name"),
-        ({"tools": [tool("a", rate={"limit": 1})]}, "tools[0].rate"),
+        ({"tools": [tool("a", rate={"limit": 1})]}, "tools[0].rate.per"),
         ({"tools": [tool("a", retry={"attempts": 0})]}, "tools[0].retry.attempts"),
         ({"tools": [tool("a", retry={"attempts": 2, "backof": 1})]}, "tools[0].retry.backof"),
         ({"tools": [tool("a", timeout="never")]}, "tools[0].timeout"),
