@@ -5,7 +5,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.deps import Caller, Edge
-from app.errors import RunActive
+from app.errors import RunActive, RunQuarantined
 from app.keeping.repository import Doer
 from app.paging import NamespaceName
 from app.responses import json_response
@@ -33,7 +33,7 @@ class RedactedView(Answer):
 
 
 @router.delete("/{run}", status_code=204)
-@needs(Scope.MANAGE, refusals=(RunActive,))
+@needs(Scope.MANAGE, refusals=(RunActive, RunQuarantined))
 async def delete_run(
     request: Request, run: str, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:
@@ -45,7 +45,7 @@ async def delete_run(
 
 
 @router.post("/{run}/redact", responses={200: {"model": RedactedView}})
-@needs(Scope.MANAGE, refusals=(RunActive,))
+@needs(Scope.MANAGE, refusals=(RunActive, RunQuarantined))
 async def redact_run(
     request: Request,
     run: str,

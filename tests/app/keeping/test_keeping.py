@@ -199,3 +199,14 @@ async def test_messages_made_of_a_redacted_run_are_made_anew(own_api: Api) -> No
     assert "DE02" not in after.text
     deliveries = await own_api.call("GET", f"/v1/webhooks/{made.json()['id']}/deliveries")
     assert len(deliveries.json()["data"]) == 1
+
+
+async def test_a_quarantined_run_is_neither_deleted_nor_redacted(own_api: Api) -> None:
+    run = (await own_api.start())["id"]
+    await own_api.services.quarantine.quarantine(run, "a drill")
+    body = {"seq": 0, "field": "input", "reason": "asked for"}
+    for answer in (
+        await call(own_api, "DELETE", run),
+        await call(own_api, "POST", f"{run}/redact", json=body),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_quarantined")
