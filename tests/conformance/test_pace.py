@@ -90,6 +90,20 @@ async def test_no_namespace_takes_all_places(bench: Bench) -> None:
     assert runs == {busy.claimed.run, quiet.claimed.run}
 
 
+async def test_a_long_queue_of_one_namespace_leaves_claims_to_others(bench: Bench) -> None:
+    """A key claims over all its namespaces: they take turns, whoever offered first and however much."""
+    busy = await bench.own()
+    await calls(busy, 50, None)
+    quiet = await bench.own(await bench.start(await bench.new_namespace()))
+    await calls(quiet, 2, None)
+    fresh = ids(1)
+    first = await claim(bench, next(fresh), 2)
+    assert {task.run for task in first} == {busy.claimed.run, quiet.claimed.run}
+    second = await claim(bench, next(fresh), 2)
+    assert {task.run for task in second} == {busy.claimed.run, quiet.claimed.run}
+    assert {task.run for task in await claim(bench, next(fresh), 2)} == {busy.claimed.run}
+
+
 async def test_limited_calls_stand_in_nobodys_way(bench: Bench) -> None:
     owned = await bench.own()
     await calls(owned, 50, {"slot": "t", "slots": 1})
