@@ -16,8 +16,9 @@ EVENT_TYPES = (
     "run.quarantined",
     "approval.requested",
     "quota.exceeded",
+    "ping",
 )
-"""What an endpoint may ask for; `ping` comes to every endpoint that asks for one."""
+"""What an endpoint may ask for; a `ping` that somebody asks for comes whatever it wants."""
 URL_CHARS_MAX = 2_000
 NAMESPACES_MAX = 1_000
 ROTATION_MS_DEFAULT = 86_400_000
