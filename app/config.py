@@ -1,5 +1,6 @@
 """Settings of the control plane: those of the data plane and where it listens."""
 
+import ipaddress
 import os
 import socket
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
+from app.hardening import Exposure, Network
 from app.pages import PagesSettings
 from app.rates import PER_MINUTE
 from app.scheduler.mails import SmtpServer
@@ -37,6 +39,7 @@ class Settings:
     smtp: SmtpServer | None
     """None: mails are not sent."""
     pages: PagesSettings
+    exposure: Exposure
     rate_limit: int
     """Requests of one key in a minute; 0: no limit."""
 
@@ -50,12 +53,15 @@ class Settings:
                 "REWIND_SECRET_KEY_FILE and REWIND_DATA_KEY_FILE name the same file: workers hold the data key, "
                 "and must not be able to open secrets. Write a second key with `openssl rand -base64 32`."
             )
+        host = environ.get("REWIND_HOST") or "127.0.0.1"
+        public_url = _public_url(environ)
+        _require_tls(host, environ)
         smtp_url = environ.get("REWIND_SMTP_URL", "")
         smtp = SmtpServer.from_url(smtp_url, environ.get("REWIND_MAIL_FROM", "")) if smtp_url else None
         return cls(
             plane=plane,
             database_role=environ.get("REWIND_DATABASE_ROLE") or "rewind_api",
-            host=environ.get("REWIND_HOST") or "127.0.0.1",
+            host=host,
             port=port(environ),
             listen_fd=integer(environ, "REWIND_LISTEN_FD", default=0, low=3, high=65_535) if fd else None,
             egress_allow=tuple(
@@ -63,8 +69,13 @@ class Settings:
             ),
             secret_keys=keys,
             smtp=smtp,
+            exposure=Exposure(
+                public_url,
+                _trusted_proxies(environ),
+                security_contact=_contact(environ.get("REWIND_SECURITY_CONTACT", "")),
+            ),
             pages=PagesSettings(
-                _public_url(environ),
+                public_url,
                 mails_shown=smtp is None and flag(environ, "REWIND_DEV_MAILS"),
                 provider=provider_of(environ),
             ),
@@ -92,6 +103,39 @@ def secret_keys(environ: Mapping[str, str]) -> KeySource:
     if text:
         return KeyInEnvironment(text)
     return KeyFile(Path(file) if file else data_dir(environ) / KEY_FILE, make=not file)
+
+
+def _require_tls(host: str, environ: Mapping[str, str]) -> None:
+    """Keys and sessions are never sent in the clear: beyond this machine something in front must speak TLS."""
+    behind_tls = environ.get("REWIND_PUBLIC_URL", "").startswith("https://") or flag(
+        environ, "REWIND_BEHIND_TLS"
+    )
+    if host not in LOOPBACK and not behind_tls:
+        raise SettingsError(
+            f"REWIND_HOST={host} listens beyond this machine, where keys would be sent in the clear. Put a proxy "
+            "that speaks TLS in front and set REWIND_PUBLIC_URL=https://…, or REWIND_BEHIND_TLS=1 where only such "
+            "a proxy can reach this port."
+        )
+
+
+def _trusted_proxies(environ: Mapping[str, str]) -> tuple[Network, ...]:
+    found = []
+    for part in environ.get("REWIND_TRUSTED_PROXIES", "").split(","):
+        if not part.strip():
+            continue
+        try:
+            found.append(ipaddress.ip_network(part.strip()))
+        except ValueError as error:
+            raise SettingsError(
+                f"REWIND_TRUSTED_PROXIES must be networks such as 10.0.0.0/8: {error}"
+            ) from error
+    return tuple(found)
+
+
+def _contact(text: str) -> str:
+    if text and (not text.startswith(("mailto:", "https://")) or not text.isprintable() or " " in text):
+        raise SettingsError("REWIND_SECURITY_CONTACT must begin with mailto: or https://")
+    return text
 
 
 def _public_url(environ: Mapping[str, str]) -> str:

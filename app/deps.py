@@ -14,6 +14,7 @@ from tenancy.service import Authenticator, Tenancy
 
 if TYPE_CHECKING:
     from app.approvals.service import Approvals
+    from app.audit.repository import AuditRepository
     from app.bulk.service import Bulk
     from app.dispatcher.calls import CallMaker
     from app.dispatcher.children import ChildEnds
@@ -42,6 +43,7 @@ class Services:
 
     authenticator: Authenticator
     tenancy: Tenancy
+    audit: "AuditRepository"
     secrets: Secrets
     keys: Keys
     quotas: Quotas

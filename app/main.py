@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.approvals.endpoints import router as approvals_router
 from app.approvals.service import Approvals
+from app.audit.endpoints import router as audit_router
+from app.audit.repository import AuditRepository
 from app.bulk.endpoints import router as bulk_router
 from app.bulk.service import Bulk
 from app.deps import Services
@@ -28,6 +30,7 @@ from app.dispatcher.egress import Egress
 from app.dispatcher.http_tool import HttpTool
 from app.dispatcher.mcp import Servers
 from app.errors import problem, render
+from app.hardening import Exposure, Hardened
 from app.health import Health, text_of
 from app.keeping.endpoints import router as keeping_router
 from app.keeping.repository import KeepingRepository
@@ -45,7 +48,7 @@ from app.rates import Rates
 from app.reenactments.endpoints import router as reenactments_router
 from app.reenactments.repository import ReplayRepository
 from app.reenactments.service import Reenactments
-from app.responses import json_response
+from app.responses import iso, json_response
 from app.runs.batch import router as batch_router
 from app.runs.endpoints import router as runs_router
 from app.runs.events import router as events_router
@@ -84,6 +87,7 @@ from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Epoch
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.reach import NOTHING, TenantPool, reaching
 from sandbox.store.postgres.retention import Retention
 from sandbox.store.postgres.values import RecordedBlobs
 from sandbox.store.wakeups import Wakeups
@@ -93,6 +97,7 @@ from tenancy.repository import SecretRepository, TenancyRepository
 from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Authenticator, Tenancy
 
+SECURITY_TXT_MS = 180 * 86_400_000
 LLMS_TXT = """# Rewind
 
 > Durable, deterministic runs of TypeScript scripts written by AI models.
@@ -123,7 +128,7 @@ def build_services(
     stop: asyncio.Event,
 ) -> Services:
     """Wire the edges. New runs get `epoch`; when `stop` is set, parked requests are answered."""
-    pool: asyncpg.Pool = store.pool
+    pool: asyncpg.Pool | TenantPool = store.pool
     repository = TenancyRepository(pool, engine)
     authenticator = Authenticator(repository)
     tenancy = Tenancy(repository, authenticator)
@@ -140,6 +145,7 @@ def build_services(
     return Services(
         authenticator=authenticator,
         tenancy=tenancy,
+        audit=AuditRepository(pool),
         secrets=secrets_,
         keys=keys,
         pages=pages_of(pool, keys=keys, box=box, egress=egress, settings=people),
@@ -270,7 +276,10 @@ def _tasks(
     )
 
 
-def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
+def create_app(
+    services: Services, pages: Sequence[BaseRoute] = (), exposure: Exposure | None = None
+) -> FastAPI:
+    exposed = exposure or Exposure()
     app = FastAPI(
         title="Rewind",
         openapi_url="/openapi.json",
@@ -300,10 +309,11 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
         secrets_router,
         tenants_router,
         namespaces_router,
+        audit_router,
     ):
         app.router.routes.extend(router.routes)
     app.router.routes.extend(pages)
-    _add_root_routes(app)
+    _add_root_routes(app, exposed)
     handled: Mapping[type[Exception], Any] = {
         ApiError: _answer,
         Unavailable: _answer,
@@ -315,12 +325,13 @@ def create_app(services: Services, pages: Sequence[BaseRoute] = ()) -> FastAPI:
     for kind, handler in handled.items():
         app.add_exception_handler(kind, handler)
     app.add_middleware(RequestIds)
+    app.add_middleware(Hardened, exposure=exposed)
     app.openapi = openapi_of(app, _version())  # type: ignore[method-assign]
     return app
 
 
 class RequestIds:
-    """Gives every request an id, which its answer carries, whatever becomes of it."""
+    """Gives every request an id, which its answer carries, whatever becomes of it; it begins with no right to any row."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -337,14 +348,15 @@ class RequestIds:
                 MutableHeaders(scope=message)["x-request-id"] = request_id
             await send(message)
 
-        await self._app(scope, receive, send_with_id)
+        with reaching(NOTHING):
+            await self._app(scope, receive, send_with_id)
 
 
 async def _answer(request: Request, error: Exception) -> Response:
     return render(error, request)
 
 
-def _add_root_routes(app: FastAPI) -> None:
+def _add_root_routes(app: FastAPI, exposure: Exposure) -> None:
     @app.get("/healthz", tags=["health"])
     async def healthz() -> Response:
         """The process is alive."""
@@ -363,6 +375,16 @@ def _add_root_routes(app: FastAPI) -> None:
             code="unavailable",
             detail=text_of(problems),
             headers={"Retry-After": "1"},
+        )
+
+    @app.get("/.well-known/security.txt", tags=["health"], response_class=PlainTextResponse)
+    async def security_txt(request: Request) -> Response:
+        """Whom to tell of a weakness (RFC 9116)."""
+        services: Services = request.app.state.services
+        expires = iso(await services.health.now() + SECURITY_TXT_MS)
+        return PlainTextResponse(
+            f"Contact: {exposure.contact}\nExpires: {expires}\nPreferred-Languages: en\n"
+            f"Canonical: {exposure.public_url}/.well-known/security.txt\n"
         )
 
     @app.get("/llms.txt", tags=["health"], response_class=PlainTextResponse)

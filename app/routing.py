@@ -16,6 +16,8 @@ from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import Services, services_of
 from app.errors import InvalidJson
 from sandbox.journal.errors import ApiError
+from sandbox.store.postgres.reach import Reach, as_system, limit_to
+from tenancy.audit import Act
 from tenancy.errors import IdempotencyConflict
 from tenancy.principals import Principal, Role, Scope
 
@@ -34,6 +36,8 @@ class Needs:
     idempotent: bool = False
     role: Role | None = None
     """Of members, where it is not `role_for`."""
+    audited: str | None = None
+    """The action that stands in the audit log when a person does this."""
 
     def role_for(self, method: str) -> Role:
         """What a member must be: without `role`, reading what takes `manage` is for all, changing it for admins."""
@@ -51,12 +55,16 @@ def needs(
     refusals: tuple[type[ApiError], ...] = (),
     idempotent: bool = False,
     role: Role | None = None,
+    audited: str | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint. `idempotent`: it takes an Idempotency-Key. `role`: which one members need."""
+    """Mark an endpoint. `idempotent`: it takes an Idempotency-Key. `role`: which one members need. `audited`: what a
+    person's call is in the audit log, for reads of values and for acts that no trigger of the database sees.
+    """
 
     def mark(endpoint: Endpoint) -> Endpoint:
         conflicts = (IdempotencyConflict,) if idempotent else ()
-        setattr(endpoint, _ATTRIBUTE, Needs(scope, body_bytes_max, refusals + conflicts, idempotent, role))
+        marked = Needs(scope, body_bytes_max, refusals + conflicts, idempotent, role, audited)
+        setattr(endpoint, _ATTRIBUTE, marked)
         return endpoint
 
     return mark
@@ -87,6 +95,7 @@ class StrictRoute(APIRoute):
                 principal.require(wanted.scope)
             request.state.principal = principal
             rates = services.rates.take(principal)
+            limit_to(reach_of(principal, client_ip(request)))
             if field is not None:
                 raw = await read_body(request, wanted.body_bytes_max)
                 request._body = raw
@@ -100,9 +109,19 @@ class StrictRoute(APIRoute):
                     request._body = b""
             response = await validate_and_call(request)
             response.headers.update(rates)
+            if wanted.audited is not None and principal.kind == "member" and response.status_code < 400:
+                await services.audit.record(principal, _act(wanted.audited, request), client_ip(request))
             return response
 
         return handle
+
+
+def _act(action: str, request: Request) -> Act:
+    """What a person did, on what the path names; nothing of a streamed answer has been sent yet."""
+    word = action.partition(".")[0]
+    named = request.path_params.get(word, "*")
+    others = {name: value for name, value in request.path_params.items() if name != word}
+    return Act(action, f"{word}:{named}", None, others or None)
 
 
 async def caller_of(request: Request, services: Services) -> Principal:
@@ -113,12 +132,26 @@ async def caller_of(request: Request, services: Services) -> Principal:
     """
     authorization = request.headers.get("authorization")
     if authorization is None:
-        session = await services.pages.site.session(request)
-        if session is not None:
-            if request.method not in SAFE_METHODS:
-                session.require_csrf(request.headers.get("x-csrf-token"))
-            return await services.pages.members.principal(session, request.query_params.get("organization"))
+        with as_system():
+            session = await services.pages.site.session(request)
+            if session is not None:
+                if request.method not in SAFE_METHODS:
+                    session.require_csrf(request.headers.get("x-csrf-token"))
+                return await services.pages.members.principal(
+                    session, request.query_params.get("organization")
+                )
     return await services.authenticator.authenticate(authorization, client_ip(request))
+
+
+def reach_of(principal: Principal, ip: str) -> Reach:
+    """What the caller's statements may reach, and what the audit log says of who it was."""
+    return Reach(
+        organization=principal.organization,
+        namespace=None if principal.namespace is None else principal.namespace.id,
+        confined=principal.kind == "token",
+        actor=principal.actor,
+        ip=ip,
+    )
 
 
 def client_ip(request: Request) -> str:

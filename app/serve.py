@@ -14,6 +14,7 @@ from app.deps import Services
 from app.dispatcher.egress import Egress
 from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
+from app.hardening import Exposure
 from app.main import build_services, create_app
 from app.rates import Rates
 from app.scheduler.closing import run_closing
@@ -27,7 +28,8 @@ from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
 from sandbox.store.hints import HintBus
 from sandbox.store.postgres.connection import LOST
-from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.edge import REQUEST_ROLE, PostgresEdge
+from sandbox.store.postgres.reach import as_system
 from sandbox.store.postgres.requests import RequestDesk
 from sandbox.store.postgres.retention import Retention
 from sandbox.store.sealing import DataKey
@@ -58,7 +60,7 @@ async def run(settings: Settings) -> None:
         listener.close()
         return
     retention = Retention(settings.plane.database_url)
-    engine = engine_of(settings.plane.database_url, settings.database_role)
+    engine = engine_of(settings.plane.database_url, REQUEST_ROLE)
     blobs = BlobStore(settings.plane.s3)
     egress = Egress(settings.egress_allow)
     servers = Servers(egress)
@@ -78,7 +80,7 @@ async def run(settings: Settings) -> None:
         epoch=CURRENT,
         stop=stop,
     )
-    server = _Server.of(services)
+    server = _Server.of(services, settings.exposure)
     dispatcher = Dispatcher(services.call_maker, services.children, store=store, servers=servers, hints=hints)
     roles = [
         asyncio.create_task(_role(role, stop))
@@ -110,10 +112,10 @@ class _Server(uvicorn.Server):
     """The process's signals are ours: uvicorn would take them over."""
 
     @classmethod
-    def of(cls, services: Services) -> Self:
+    def of(cls, services: Services, exposure: Exposure) -> Self:
         return cls(
             uvicorn.Config(
-                create_app(services, services.pages.routes),
+                create_app(services, services.pages.routes, exposure),
                 http="httptools",
                 ws="none",
                 lifespan="off",
@@ -133,7 +135,8 @@ class _Server(uvicorn.Server):
 async def _role(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
     """A role that fails takes the process with it: better restarted than without its scheduler."""
     try:
-        await work
+        with as_system():
+            await work
     except Exception:
         logger.exception("a role of serve failed; the process leaves")
         stop.set()
@@ -172,8 +175,11 @@ async def _until_reachable(
 ) -> PostgresEdge | None:
     while not stop.is_set():
         try:
-            return await PostgresEdge.open(
-                settings.plane.database_url, data_key=data_key, role=settings.database_role, hints=hints
+            return await PostgresEdge.serving(
+                settings.plane.database_url,
+                data_key=data_key,
+                role=settings.database_role,
+                hints=hints,
             )
         except (Unavailable, *LOST) as error:
             logger.warning("the database is not reachable yet: %s", error or type(error).__name__)

@@ -16,7 +16,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from sandbox.journal.entries import Actor
 from sandbox.journal.errors import ApiError, Unavailable
+from sandbox.store.postgres.reach import Reach, as_system, limit_to
 from tenancy.errors import Unauthenticated
 from tenancy.people.service import Client, People, Session
 
@@ -73,6 +75,7 @@ class Site:
         found = await self.session(request)
         if found is None:
             raise SignedOut("Sign in to see this page.")
+        limit_to(Reach(system=True, actor=Actor("member", found.person), ip=client_of(request).ip))
         return found
 
     def begin(self, response: Response, session: Session) -> Response:
@@ -129,6 +132,10 @@ class Site:
         """A route whose refusals are pages too."""
 
         async def guarded(request: Request) -> Response:
+            with as_system(ip=client_of(request).ip):
+                return await answered(request)
+
+        async def answered(request: Request) -> Response:
             try:
                 if request.method not in {"GET", "HEAD"}:
                     self._require_same_site(request)

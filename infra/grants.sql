@@ -1,9 +1,11 @@
 -- Who may do what, applied as rewind_owner after every upgrade: all is taken back first, so this file is the
 -- whole truth. Functions run with their caller's rights. A table that is missing here is closed to all.
 
-revoke all on all tables in schema public from public, rewind_api, rewind_worker, rewind_retention, rewind_test;
-revoke all on all functions in schema public from public, rewind_api, rewind_worker, rewind_retention, rewind_test;
-grant execute on all functions in schema public to rewind_api, rewind_worker, rewind_retention;
+revoke all on all tables in schema public from public, rewind_api, rewind_request, rewind_worker, rewind_retention,
+  rewind_test;
+revoke all on all functions in schema public from public, rewind_api, rewind_request, rewind_worker, rewind_retention,
+  rewind_test;
+grant execute on all functions in schema public to rewind_api, rewind_request, rewind_worker, rewind_retention;
 
 -- Both planes. Journals are append-only: no right but these two on entries.
 grant select, insert on entries to rewind_api, rewind_worker;
@@ -54,7 +56,7 @@ grant select, insert, update, delete on people, identities, passkeys, members, i
   mails, login_failures to rewind_api;
 grant select, insert, update, delete on sign_in_steps, sso_connections, organization_domains, recovery_codes to rewind_api;
 
-grant select, insert on audit_log to rewind_api;
+grant select, insert on audit_log to rewind_api, rewind_retention;
 grant select, insert on seals to rewind_api;
 grant select, insert, update on seal_heads to rewind_api;
 grant select, insert, update on runs, run_facts to rewind_api;
@@ -66,6 +68,28 @@ grant select, insert, update, delete on secrets to rewind_api;
 grant select, insert, update, delete on toolsets to rewind_api;
 
 grant select, insert, update, delete on bulk_cancels to rewind_api;
+
+-- On behalf of a tenant: what the control plane may do to tenants' tables; row-level security says to whose rows. Not
+-- to people and their membership, nor to what an organization may.
+grant select on clock, schema_migrations, organizations to rewind_request;
+-- Enough to lock its row, which orders what must not happen twice at once.
+grant update (name) on organizations to rewind_request;
+do $$
+declare
+  t record;
+begin
+  for t in
+    select c.oid as id, p as privilege, c.relname as name
+    from pg_class c cross join unnest(array['select', 'insert', 'update', 'delete']) p
+    where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+      and has_table_privilege('rewind_api', c.oid, p)
+      and c.relname not in ('organizations', 'members', 'invitations', 'sso_connections', 'organization_domains')
+      and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname in ('organization_id', 'namespace_id', 'id')
+        and (a.attname <> 'id' or c.relname = 'namespaces') and not a.attisdropped)
+  loop
+    execute format('grant %s on %I to rewind_request', t.privilege, t.name);
+  end loop;
+end $$;
 
 -- Retention deletes journals and redacts values, with the audit of it; webhook messages made of them are made anew.
 grant select, update, delete on entries to rewind_retention;

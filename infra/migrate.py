@@ -1,7 +1,7 @@
 """Bring a database to this build's schema: numbered SQL files, each in one transaction, never changed later.
 
 An upgrade holds an advisory lock, so that any number of processes may start it at once. Roles come before the
-migrations (`roles.sql`), grants after them (`grants.sql`), both at every upgrade.
+migrations (`roles.sql`), policies and grants after them (`policies.sql`, `grants.sql`), all at every upgrade.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from infra.processes import InfraError
 FOLDER = Path(__file__).parent / "migrations"
 ROLES = Path(__file__).with_name("roles.sql")
 GRANTS = Path(__file__).with_name("grants.sql")
+POLICIES = Path(__file__).with_name("policies.sql")
 
 POSTGRES_MIN = 15
 CONNECT_TIMEOUT_S = 10.0
@@ -113,6 +114,7 @@ async def upgrade(url: str, *, folder: Path = FOLDER) -> list[str]:
                 )
         if folder == FOLDER:
             async with connection.transaction():
+                await _run(connection, POLICIES.name, POLICIES.read_text())
                 await _run(connection, GRANTS.name, GRANTS.read_text())
         return [migration.file for migration in waiting]
 

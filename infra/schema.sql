@@ -291,6 +291,70 @@ begin
   update runs set next_seq = seq, last_time = last where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+CREATE FUNCTION public.audit_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  was jsonb := case when tg_op = 'INSERT' then null else to_jsonb(old) end;
+  is_now jsonb := case when tg_op = 'DELETE' then null else to_jsonb(new) end;
+  whole jsonb := coalesce(is_now, was);
+  word text := tg_argv[0];
+  verb text;
+  gone jsonb;
+  come jsonb;
+begin
+  select jsonb_object_agg(c, was -> c), jsonb_object_agg(c, is_now -> c) into gone, come
+    from unnest(string_to_array(tg_argv[2], ' ')) c where was is null or is_now is null or was -> c is distinct from is_now -> c;
+  if tg_op = 'UPDATE' then
+    verb := case
+      when was ->> 'revoked_at' is null and is_now ->> 'revoked_at' is not null then 'revoke'
+      when was ->> 'suspended_at' is null and is_now ->> 'suspended_at' is not null then 'suspend'
+      when was ->> 'suspended_at' is not null and is_now ->> 'suspended_at' is null then 'resume'
+      when was ->> 'settled_at' is null and is_now ->> 'settled_at' is not null then 'settle'
+      when coalesce(was ->> 'secret_sha256', was ->> 'secret') is distinct from
+        coalesce(is_now ->> 'secret_sha256', is_now ->> 'secret') then 'rotate'
+      when was ->> 'sealed' is distinct from is_now ->> 'sealed' then 'update'
+      when gone is not null then 'update'
+    end;
+    if verb is null then return null; end if;
+  else
+    verb := case tg_op when 'INSERT' then 'create' else 'delete' end;
+  end if;
+  perform record_act(coalesce(whole ->> 'organization_id', whole ->> 'id')::uuid, word || '.' || verb,
+    word || ':' || (whole ->> tg_argv[1]), case when was is not null then gone end, case when is_now is not null then come end);
+  return null;
+end $$;
+
+CREATE FUNCTION public.audit_id(p_at bigint) RETURNS uuid
+    LANGUAGE sql
+    AS $$
+  select encode(set_byte(overlay(uuid_send(gen_random_uuid()) placing substring(int8send(p_at) from 3) from 1 for 6),
+    6, (get_byte(uuid_send(gen_random_uuid()), 6) & 15) | 112), 'hex')::uuid
+$$;
+
+CREATE FUNCTION public.audit_password() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform audit_person(new.id, 'person.change_password', nullif(current_setting('rewind.ip', true), ''), null);
+  return null;
+end $$;
+
+CREATE FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) RETURNS void
+    LANGUAGE sql
+    AS $$
+  select record_act(m.organization_id, p_action, 'person:' || p_person, null, p_after, p_person, p_ip)
+  from members m where m.person_id = p_person
+$$;
+
+CREATE FUNCTION public.audit_sign_in() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform audit_person(new.person_id, 'person.sign_in', new.ip, jsonb_build_object('method', new.method));
+  return null;
+end $$;
+
 CREATE FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text, paced boolean)
     LANGUAGE plpgsql
     AS $$
@@ -898,6 +962,8 @@ CREATE TABLE public.usage_counters (
     storage_bytes bigint DEFAULT 0 NOT NULL
 );
 
+ALTER TABLE ONLY public.usage_counters FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.usage_counters.active IS 'Runs that have not ended, less those whose end waits in usage_deltas.';
 
 CREATE FUNCTION public.fold_usage(p_ns uuid) RETURNS public.usage_counters
@@ -1217,6 +1283,19 @@ begin
   end loop;
 end $$;
 
+CREATE FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid DEFAULT NULL::uuid, p_ip text DEFAULT NULL::text) RETURNS void
+    LANGUAGE sql
+    AS $$
+  insert into audit_log (id, organization_id, at, actor_kind, actor_id, action, target, ip, before, after)
+  select audit_id(now), p_org, now,
+    case when p_person is not null then 'member' else coalesce(nullif(current_setting('rewind.actor_kind', true), ''), 'system') end,
+    coalesce(p_person::text, nullif(current_setting('rewind.actor_id', true), ''), 'rewind'),
+    p_action, p_target, coalesce(p_ip, nullif(current_setting('rewind.ip', true), '')), p_before, p_after
+  from now_ms() now
+$$;
+
+COMMENT ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) IS 'A line of the audit log, of whoever the settings name, or of this person.';
+
 CREATE FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -1330,6 +1409,20 @@ CREATE FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integ
     returning true
 $$;
 
+CREATE FUNCTION public.rewind_confined() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ select coalesce(current_setting('rewind.confined', true), '') = 'on' $$;
+
+COMMENT ON FUNCTION public.rewind_confined() IS 'The caller is a token: it sees its namespace only.';
+
+CREATE FUNCTION public.rewind_namespace() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ select nullif(current_setting('rewind.namespace', true), '')::uuid $$;
+
+CREATE FUNCTION public.rewind_organization() RETURNS uuid
+    LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ select nullif(current_setting('rewind.organization', true), '')::uuid $$;
+
 CREATE FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) RETURNS tsquery
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$
@@ -1368,6 +1461,8 @@ CREATE TABLE public.seals (
     previous bytea,
     "position" bigint DEFAULT 0 NOT NULL
 );
+
+ALTER TABLE ONLY public.seals FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.seals.previous IS 'The link before this one; null: the first of its namespace. The link of a seal is the SHA-256 of "rewind/1\n" and previous, run id and root, joined by "\n" (digests in hex, previous empty for the first).';
 
@@ -1487,6 +1582,8 @@ CREATE TABLE public.api_keys (
     previous_until bigint
 );
 
+ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, shown so that its owner can recognise it.';
 
 COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used from; none: all.';
@@ -1507,6 +1604,8 @@ CREATE TABLE public.approvals (
     decided_at bigint
 );
 
+ALTER TABLE ONLY public.approvals FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.approvals.seq IS 'Of the schedule_tool_call.';
 
 COMMENT ON COLUMN public.approvals.expires_at IS 'As the tool says, but not after the run''s deadline.';
@@ -1526,6 +1625,8 @@ CREATE TABLE public.audit_log (
     after jsonb
 );
 
+ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.audit_log IS 'Who did what to what, for those who answer for it. Append-only by grant.';
 
 CREATE TABLE public.blobs (
@@ -1534,6 +1635,8 @@ CREATE TABLE public.blobs (
     touched_at bigint NOT NULL,
     bytes bigint DEFAULT 0 NOT NULL
 );
+
+ALTER TABLE ONLY public.blobs FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.blobs IS 'Written before the object is, so that no object lacks its row. The collector holds the row while it deletes the object: whoever puts the same value waits, and puts it after that.';
 
@@ -1550,6 +1653,8 @@ CREATE TABLE public.bulk_cancels (
     before uuid NOT NULL,
     created_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.bulk_cancels FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.bulk_cancels IS 'POST /runs/cancel with more runs than one request cancels: the scheduler goes on, newest first.';
 
@@ -1568,6 +1673,8 @@ CREATE TABLE public.checked_scripts (
     warnings text NOT NULL,
     checked_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.checked_scripts FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.checked_scripts IS 'Scripts without errors only: a refused script is not kept.';
 
@@ -1588,6 +1695,8 @@ CREATE TABLE public.child_outbox (
     at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.child_outbox FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.child_outbox IS 'Children that have ended, for whoever awaits them to be told; orphaned: children that are to be cancelled, because the run that awaited them has ended.';
 
 CREATE TABLE public.clock (
@@ -1605,6 +1714,8 @@ CREATE TABLE public.compiled_scripts (
     compiled jsonb NOT NULL,
     created_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.compiled_scripts FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.compiled_scripts IS 'What the epoch''s stripper made of a script, so that replay never strips again.';
 
@@ -1629,6 +1740,8 @@ CREATE TABLE public.deliveries (
     CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
 );
 
+ALTER TABLE ONLY public.deliveries FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.deliveries.attempt IS 'Attempts made so far.';
 
 COMMENT ON COLUMN public.deliveries.failures IS 'Place in the schedule of retries; a redelivery begins it anew.';
@@ -1650,6 +1763,8 @@ CREATE TABLE public.entries (
     CONSTRAINT entries_body_check CHECK ((octet_length(body) <= 400000))
 );
 ALTER TABLE ONLY public.entries ALTER COLUMN body SET STORAGE MAIN;
+
+ALTER TABLE ONLY public.entries FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.entries IS 'The journals. Append-only: no role but rewind_retention may update or delete.';
 
@@ -1673,6 +1788,8 @@ CREATE TABLE public.events (
     detail jsonb
 );
 
+ALTER TABLE ONLY public.events FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.events IS 'What webhooks tell, kept for 30 days. namespace_id is all zeros where no namespace is concerned.';
 
 COMMENT ON COLUMN public.events.sequence IS 'Seq of the journal entry that caused it.';
@@ -1695,6 +1812,8 @@ CREATE TABLE public.held_events (
     not_before bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.held_events FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.held_events IS 'Signals and cancels of forks that are still being made, in the order in which they came.';
 
 CREATE TABLE public.idempotency (
@@ -1707,6 +1826,8 @@ CREATE TABLE public.idempotency (
     created_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.idempotency FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.idempotency.namespace_id IS 'All zeros for calls that belong to no namespace.';
 
 CREATE TABLE public.identities (
@@ -1715,6 +1836,8 @@ CREATE TABLE public.identities (
     person_id uuid NOT NULL,
     created_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.identities FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.identities IS 'Accounts at OpenID providers that a person signs in with.';
 
@@ -1731,6 +1854,8 @@ CREATE TABLE public.invitations (
     CONSTRAINT invitations_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text, 'owner'::text])))
 );
 
+ALTER TABLE ONLY public.invitations FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.invitations.settled_at IS 'Accepted or withdrawn.';
 
 CREATE TABLE public.login_failures (
@@ -1739,6 +1864,8 @@ CREATE TABLE public.login_failures (
     since bigint NOT NULL,
     blocked_until bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.login_failures FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.login_failures IS 'Wrong sign-ins by account and by address: `account:` or `address:` and a digest.';
 
@@ -1754,6 +1881,8 @@ CREATE TABLE public.mails (
     error text
 );
 
+ALTER TABLE ONLY public.mails FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.mails IS 'Written in the transaction of what they tell, sent by a loop. Kept for 7 days.';
 
 CREATE TABLE public.members (
@@ -1764,6 +1893,8 @@ CREATE TABLE public.members (
     CONSTRAINT members_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text, 'owner'::text])))
 );
 
+ALTER TABLE ONLY public.members FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.namespace_keys (
     namespace_id uuid NOT NULL,
     wrapped bytea,
@@ -1771,6 +1902,8 @@ CREATE TABLE public.namespace_keys (
     destroyed_at bigint,
     CONSTRAINT namespace_keys_check CHECK (((wrapped IS NULL) = (destroyed_at IS NOT NULL)))
 );
+
+ALTER TABLE ONLY public.namespace_keys FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.namespace_keys IS 'One row per namespace, made at first use and never deleted: a destroyed key is not made again. Small enough for backups of its own, which should be kept for less time than the others.';
 
@@ -1789,6 +1922,8 @@ CREATE TABLE public.namespaces (
     CONSTRAINT namespaces_retention_days_check CHECK (((retention_days >= 1) AND (retention_days <= 3650)))
 );
 
+ALTER TABLE ONLY public.namespaces FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.namespaces.retention_days IS 'How long runs are kept after their end; null: as the deployment says (30 days).';
 
 COMMENT ON COLUMN public.namespaces.deleted_at IS 'Its name is free again: the row is called ~ and its id, which no request can name.';
@@ -1804,6 +1939,8 @@ CREATE TABLE public.organization_domains (
     sso_required_at bigint,
     CONSTRAINT organization_domains_check CHECK (((sso_required_at IS NULL) OR (proven_at IS NOT NULL)))
 );
+
+ALTER TABLE ONLY public.organization_domains FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.organization_domains.token IS 'What a TXT record of the domain has to hold.';
 
@@ -1822,6 +1959,8 @@ CREATE TABLE public.organizations (
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
 );
 
+ALTER TABLE ONLY public.organizations FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.organizations.plan IS 'See billing/plans.py; open: no limits but those of the engine.';
 
 COMMENT ON COLUMN public.organizations.limits IS 'What the plan allows each namespace, by quota; written with the plan.';
@@ -1839,6 +1978,8 @@ CREATE TABLE public.passkeys (
     created_at bigint NOT NULL,
     last_used_at bigint
 );
+
+ALTER TABLE ONLY public.passkeys FORCE ROW LEVEL SECURITY;
 
 CREATE TABLE public.pending (
     namespace_id uuid NOT NULL,
@@ -1871,6 +2012,8 @@ CREATE TABLE public.pending (
     queue_ms bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.05');
+
+ALTER TABLE ONLY public.pending FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.pending IS 'One row per thing that a run waits for, inserted by its command and deleted by the event that settles it: that delete is the guard of an event append.';
 
@@ -1909,6 +2052,8 @@ CREATE TABLE public.people (
     created_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.people FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.people.email IS 'In the form that e-mail addresses are compared in: lower case.';
 
 COMMENT ON COLUMN public.people.password_hash IS 'argon2id; null: signs in by a provider or a passkey.';
@@ -1925,11 +2070,15 @@ CREATE TABLE public.quarantines (
     released_at bigint
 );
 
+ALTER TABLE ONLY public.quarantines FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.quota_notices (
     namespace_id uuid NOT NULL,
     quota text NOT NULL COLLATE pg_catalog."C",
     period text NOT NULL COLLATE pg_catalog."C"
 );
+
+ALTER TABLE ONLY public.quota_notices FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.quota_notices IS 'quota.exceeded was told for this quota and window: the month, or the day.';
 
@@ -1938,6 +2087,8 @@ CREATE TABLE public.quotas (
     organization_id uuid NOT NULL,
     limits jsonb NOT NULL
 );
+
+ALTER TABLE ONLY public.quotas FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.quotas IS 'Limits of a namespace that replace those of the plan.';
 
@@ -1948,6 +2099,8 @@ CREATE TABLE public.rate_marks (
     count integer NOT NULL
 );
 
+ALTER TABLE ONLY public.rate_marks FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.rate_marks IS 'How many calls of a rate began in each twentieth of its time. A window of 21 of them is never shorter than that time, so no window of that time has more than the limit.';
 
 CREATE TABLE public.recovery_codes (
@@ -1955,6 +2108,8 @@ CREATE TABLE public.recovery_codes (
     code_sha256 bytea NOT NULL,
     created_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.recovery_codes FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.recovery_codes IS '80 random bits each, in place of a code of the app; using one deletes it.';
 
@@ -1967,6 +2122,8 @@ CREATE TABLE public.replays (
     answer bytea
 );
 
+ALTER TABLE ONLY public.replays FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.replays IS 'Results of POST /runs/{id}/replay that were not ready in time; the replay itself is a row of sandbox_requests. answer: sealed, null while it runs; past its deadline it is lost, and may be asked for again.';
 
 CREATE TABLE public.resets (
@@ -1975,6 +2132,8 @@ CREATE TABLE public.resets (
     created_at bigint NOT NULL,
     expires_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.resets FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.resets IS 'Mailed secrets that set a new password; each works once: using it deletes it.';
 
@@ -2002,6 +2161,8 @@ CREATE TABLE public.run_facts (
     journal_bytes bigint,
     terms tsvector GENERATED ALWAYS AS (public.run_terms(namespace_id, labels, script, toolset, toolset_digest, workflow)) STORED
 );
+
+ALTER TABLE ONLY public.run_facts FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.run_facts IS 'What lists and filters read; written at the start and at the end of a run only (and progress, when the script reports it).';
 
@@ -2036,6 +2197,8 @@ CREATE TABLE public.runs (
 )
 WITH (fillfactor='60');
 
+ALTER TABLE ONLY public.runs FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.runs.status IS '0 active, 1 completed, 2 failed, 3 cancelled, 4 aborted, 5 quarantined.';
 
 COMMENT ON COLUMN public.runs.commands IS 'Commands recorded: part of the guard of a command append.';
@@ -2069,6 +2232,8 @@ CREATE UNLOGGED TABLE public.sandbox_requests (
     failure bytea
 );
 
+ALTER TABLE ONLY public.sandbox_requests FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.sandbox_requests IS 'What the control plane asks of the sandbox (strip, check, replay). Unlogged: lost in a crash of Postgres, then asked again.';
 
 CREATE TABLE public.schema_migrations (
@@ -2085,11 +2250,15 @@ CREATE TABLE public.scripts (
     created_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.scripts FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.seal_heads (
     namespace_id uuid NOT NULL,
     link bytea NOT NULL,
     "position" bigint DEFAULT 0 NOT NULL
 );
+
+ALTER TABLE ONLY public.seal_heads FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.seal_heads IS 'The last link of each namespace''s chain; its row lock orders the seals.';
 
@@ -2101,6 +2270,8 @@ CREATE TABLE public.secrets (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.secrets FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.secrets.namespace_id IS 'All zeros for a secret of the whole organization.';
 
@@ -2120,6 +2291,8 @@ CREATE TABLE public.sessions (
     connection_id uuid
 );
 
+ALTER TABLE ONLY public.sessions FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.sessions.method IS 'password, password+code, passkey, or oidc.';
 
 COMMENT ON COLUMN public.sessions.proven_at IS 'When the person last proved who it is: what is dangerous asks for it anew.';
@@ -2134,6 +2307,8 @@ CREATE TABLE public.sign_in_steps (
     expires_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.sign_in_steps FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.sign_in_steps IS 'What a browser is in the middle of: at a provider, before its code, at a passkey. The secret is the browser''s, one for each tab; taking a step deletes it.';
 
 CREATE TABLE public.signal_ids (
@@ -2142,6 +2317,8 @@ CREATE TABLE public.signal_ids (
     signal_id text NOT NULL COLLATE pg_catalog."C",
     seq integer NOT NULL
 );
+
+ALTER TABLE ONLY public.signal_ids FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.signal_ids IS 'Signals are unique by id within a run while it is active.';
 
@@ -2153,6 +2330,8 @@ CREATE TABLE public.signups (
     created_at bigint NOT NULL,
     expires_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.signups FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.signups IS 'Asked for, not yet proven: the mailed secret and the password together make the person. So nobody makes an account of an address that is not theirs, and a link alone lets nobody in.';
 
@@ -2167,6 +2346,8 @@ CREATE TABLE public.sso_connections (
     created_at bigint NOT NULL,
     CONSTRAINT sso_connections_join_role_check CHECK ((join_role = ANY (ARRAY['viewer'::text, 'developer'::text, 'admin'::text])))
 );
+
+ALTER TABLE ONLY public.sso_connections FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.sso_connections IS 'OpenID providers of organizations. Each speaks for the addresses of domains that its organization has proven, and for no others.';
 
@@ -2191,6 +2372,8 @@ CREATE TABLE public.tokens (
     last_used_at bigint
 );
 
+ALTER TABLE ONLY public.tokens FORCE ROW LEVEL SECURITY;
+
 CREATE TABLE public.toolset_servers (
     organization_id uuid NOT NULL,
     name text NOT NULL COLLATE pg_catalog."C",
@@ -2198,6 +2381,8 @@ CREATE TABLE public.toolset_servers (
     sealed bytea NOT NULL,
     created_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.toolset_servers FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.toolset_servers IS 'Addresses and headers of the servers of a toolset version: apart from toolset_versions, which the data plane reads.';
 
@@ -2209,6 +2394,8 @@ CREATE TABLE public.toolset_versions (
     created_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.toolset_versions FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.toolset_versions IS 'Pinned tools, immutable. `latest` of a name stands in toolsets.';
 
 CREATE TABLE public.toolsets (
@@ -2219,6 +2406,8 @@ CREATE TABLE public.toolsets (
     updated_at bigint NOT NULL,
     disabled jsonb DEFAULT '{}'::jsonb NOT NULL
 );
+
+ALTER TABLE ONLY public.toolsets FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.toolsets.disabled IS 'Tools of the latest version that cannot be called, each with the reason: what the last refresh found.';
 
@@ -2232,6 +2421,8 @@ CREATE TABLE public.usage_days (
     storage_bytes bigint DEFAULT 0 NOT NULL
 );
 
+ALTER TABLE ONLY public.usage_days FORCE ROW LEVEL SECURITY;
+
 COMMENT ON COLUMN public.usage_days.storage_bytes IS 'What was added on that day, less what was deleted.';
 
 CREATE TABLE public.usage_deltas (
@@ -2243,6 +2434,8 @@ CREATE TABLE public.usage_deltas (
     calls integer DEFAULT 0 NOT NULL,
     bytes bigint DEFAULT 0 NOT NULL
 );
+
+ALTER TABLE ONLY public.usage_deltas FORCE ROW LEVEL SECURITY;
 
 ALTER TABLE public.usage_deltas ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.usage_deltas_id_seq
@@ -2258,6 +2451,8 @@ CREATE TABLE public.value_refs (
     sha256 bytea NOT NULL,
     run_id uuid NOT NULL
 );
+
+ALTER TABLE ONLY public.value_refs FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.value_refs IS 'Written in the transaction of the append that names the value.';
 
@@ -2276,6 +2471,8 @@ CREATE TABLE public.webhook_endpoints (
     disabled_at bigint,
     disabled_reason text
 );
+
+ALTER TABLE ONLY public.webhook_endpoints FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.webhook_endpoints.secret IS 'Sealed under the deployment''s secret key.';
 
@@ -2316,6 +2513,8 @@ CREATE TABLE public.workflow_versions (
     created_at bigint NOT NULL
 );
 
+ALTER TABLE ONLY public.workflow_versions FORCE ROW LEVEL SECURITY;
+
 COMMENT ON TABLE public.workflow_versions IS 'Immutable, and kept when the workflow is deleted: toolsets are pinned to them.';
 
 COMMENT ON COLUMN public.workflow_versions.compiled IS 'With what the checker said: copied to each namespace at its first use.';
@@ -2328,6 +2527,8 @@ CREATE TABLE public.workflows (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL
 );
+
+ALTER TABLE ONLY public.workflows FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.workflows.digest IS 'The latest version: what new runs get.';
 
@@ -2538,7 +2739,7 @@ CREATE INDEX approvals_open ON public.approvals USING btree (organization_id, re
 
 CREATE INDEX approvals_organization ON public.approvals USING btree (organization_id, requested_at, run_id, call);
 
-CREATE INDEX audit_log_newest ON public.audit_log USING btree (organization_id, at DESC, id);
+CREATE INDEX audit_log_newest ON public.audit_log USING btree (organization_id, id DESC);
 
 CREATE INDEX blobs_touched ON public.blobs USING btree (touched_at);
 
@@ -2632,6 +2833,36 @@ CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
 
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('key', 'id', 'name prefix scopes allow_ips expires_at revoked_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.invitations FOR EACH ROW EXECUTE FUNCTION public.audit_change('invitation', 'id', 'email role settled_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.members FOR EACH ROW EXECUTE FUNCTION public.audit_change('member', 'person_id', 'role');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF labels ON public.namespaces FOR EACH ROW EXECUTE FUNCTION public.audit_change('namespace', 'name', 'name labels');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.organization_domains FOR EACH ROW EXECUTE FUNCTION public.audit_change('domain', 'domain', 'proven_at sso_required_at');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.organizations FOR EACH ROW EXECUTE FUNCTION public.audit_change('organization', 'id', 'name plan limits suspended_at deleted_at');
+
+CREATE TRIGGER audited AFTER UPDATE OF password_hash ON public.people FOR EACH ROW WHEN ((old.password_hash IS DISTINCT FROM new.password_hash)) EXECUTE FUNCTION public.audit_password();
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.quotas FOR EACH ROW EXECUTE FUNCTION public.audit_change('quotas', 'namespace_id', 'limits');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.secrets FOR EACH ROW EXECUTE FUNCTION public.audit_change('secret', 'name', 'name namespace_id');
+
+CREATE TRIGGER audited AFTER INSERT ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.audit_sign_in();
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.sso_connections FOR EACH ROW EXECUTE FUNCTION public.audit_change('sso_connection', 'id', 'name issuer client_id join_role');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.tokens FOR EACH ROW EXECUTE FUNCTION public.audit_change('token', 'id', 'name prefix namespace_id scopes narrow expires_at revoked_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.toolsets FOR EACH ROW EXECUTE FUNCTION public.audit_change('toolset', 'name', 'name digest');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION public.audit_change('webhook', 'id', 'url events namespaces labels disabled_at disabled_reason');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.workflows FOR EACH ROW EXECUTE FUNCTION public.audit_change('workflow', 'name', 'name digest');
+
 CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
 
 CREATE TRIGGER pace_inserted BEFORE INSERT ON public.pending FOR EACH ROW WHEN ((new.pace IS NOT NULL)) EXECUTE FUNCTION public.pace_call();
@@ -2691,372 +2922,1195 @@ ALTER TABLE ONLY public.tokens
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES public.organizations(id);
 
+ALTER TABLE public.api_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.approvals ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.blobs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.bulk_cancels ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.checked_scripts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.child_outbox ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.compiled_scripts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.deliveries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.entries ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.held_events ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.idempotency ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.identities ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.login_failures ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.mails ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.members ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.namespace_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.namespaces ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.organization_domains ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.organizations ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.passkeys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.pending ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.people ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quarantines ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quota_notices ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.quotas ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.rate_marks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.recovery_codes ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.replays ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.resets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.run_facts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.runs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sandbox_requests ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.scripts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.seal_heads ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.seals ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.secrets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sessions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sign_in_steps ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.signal_ids ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.signups ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.sso_connections ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY system ON public.api_keys TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.approvals TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.audit_log TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.blobs TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.bulk_cancels TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.checked_scripts TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.child_outbox TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.compiled_scripts TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.deliveries TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.entries TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.events TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.held_events TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.idempotency TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.identities TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.invitations TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.login_failures TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.mails TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.members TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.namespace_keys TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.namespaces TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.organization_domains TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.organizations TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.passkeys TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.pending TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.people TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.quarantines TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.quota_notices TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.quotas TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.rate_marks TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.recovery_codes TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.replays TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.resets TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.run_facts TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.runs TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.sandbox_requests TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.scripts TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.seal_heads TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.seals TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.secrets TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.sessions TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.sign_in_steps TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.signal_ids TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.signups TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.sso_connections TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.tokens TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.toolset_servers TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.toolset_versions TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.toolsets TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.usage_counters TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.usage_days TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.usage_deltas TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.value_refs TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.webhook_endpoints TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.workflow_versions TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY system ON public.workflows TO rewind_api, rewind_worker, rewind_retention USING (true) WITH CHECK (true);
+
+CREATE POLICY tenant ON public.api_keys TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.api_keys IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.approvals TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.approvals IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.audit_log TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.audit_log IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.blobs TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = blobs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = blobs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.blobs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.bulk_cancels TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.bulk_cancels IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.checked_scripts TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = checked_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = checked_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.checked_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.child_outbox TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = child_outbox.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = child_outbox.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.child_outbox IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.compiled_scripts TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = compiled_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = compiled_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.compiled_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.deliveries TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.deliveries IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.entries TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = entries.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = entries.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.entries IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.events TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.events IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.held_events TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = held_events.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = held_events.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.held_events IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.idempotency TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.idempotency IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.identities TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.identities IS 'false';
+
+CREATE POLICY tenant ON public.invitations TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.invitations IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.login_failures TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.login_failures IS 'false';
+
+CREATE POLICY tenant ON public.mails TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.mails IS 'false';
+
+CREATE POLICY tenant ON public.members TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.members IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.namespace_keys TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = namespace_keys.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = namespace_keys.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.namespace_keys IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.namespaces TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) OR (id = ( SELECT public.rewind_namespace() AS rewind_namespace))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) OR (id = ( SELECT public.rewind_namespace() AS rewind_namespace)))));
+
+COMMENT ON POLICY tenant ON public.namespaces IS 'organization_id = (select rewind_organization()) and (not (select rewind_confined()) or id = (select rewind_namespace()))';
+
+CREATE POLICY tenant ON public.organization_domains TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.organization_domains IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.organizations TO rewind_request USING ((id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.organizations IS 'id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.passkeys TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.passkeys IS 'false';
+
+CREATE POLICY tenant ON public.pending TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = pending.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = pending.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.pending IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.people TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.people IS 'false';
+
+CREATE POLICY tenant ON public.quarantines TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = quarantines.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = quarantines.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.quarantines IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.quota_notices TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = quota_notices.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = quota_notices.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.quota_notices IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.quotas TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.quotas IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.rate_marks TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.rate_marks IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.recovery_codes TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.recovery_codes IS 'false';
+
+CREATE POLICY tenant ON public.replays TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = replays.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = replays.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.replays IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.resets TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.resets IS 'false';
+
+CREATE POLICY tenant ON public.run_facts TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
+
+COMMENT ON POLICY tenant ON public.run_facts IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+
+CREATE POLICY tenant ON public.runs TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = runs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = runs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.runs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.sandbox_requests TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = sandbox_requests.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = sandbox_requests.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.sandbox_requests IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.scripts TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.seal_heads TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = seal_heads.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = seal_heads.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.seal_heads IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.seals TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = seals.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = seals.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.seals IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.secrets TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.secrets IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.sessions TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.sessions IS 'false';
+
+CREATE POLICY tenant ON public.sign_in_steps TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.sign_in_steps IS 'false';
+
+CREATE POLICY tenant ON public.signal_ids TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = signal_ids.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = signal_ids.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.signal_ids IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.signups TO rewind_request USING (false) WITH CHECK (false);
+
+COMMENT ON POLICY tenant ON public.signups IS 'false';
+
+CREATE POLICY tenant ON public.sso_connections TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.sso_connections IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.tokens TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.tokens IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.toolset_servers TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.toolset_servers IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.toolset_versions TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.toolset_versions IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.toolsets TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.toolsets IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.usage_counters TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_counters.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_counters.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.usage_counters IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.usage_days TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_days.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_days.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.usage_days IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.usage_deltas TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_deltas.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = usage_deltas.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.usage_deltas IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.value_refs TO rewind_request USING (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = value_refs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END) WITH CHECK (
+CASE
+    WHEN (( SELECT public.rewind_namespace() AS rewind_namespace) IS NOT NULL) THEN (namespace_id = ( SELECT public.rewind_namespace() AS rewind_namespace))
+    ELSE ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) AND (EXISTS ( SELECT
+       FROM public.namespaces n
+      WHERE ((n.id = value_refs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
+END);
+
+COMMENT ON POLICY tenant ON public.value_refs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+
+CREATE POLICY tenant ON public.webhook_endpoints TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+
+COMMENT ON POLICY tenant ON public.webhook_endpoints IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+
+CREATE POLICY tenant ON public.workflow_versions TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.workflow_versions IS 'organization_id = (select rewind_organization())';
+
+CREATE POLICY tenant ON public.workflows TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
+
+COMMENT ON POLICY tenant ON public.workflows IS 'organization_id = (select rewind_organization())';
+
+ALTER TABLE public.tokens ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.toolset_servers ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.toolset_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.toolsets ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.usage_counters ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.usage_days ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.usage_deltas ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.value_refs ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_endpoints ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.workflow_versions ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.workflows ENABLE ROW LEVEL SECURITY;
+
 GRANT CREATE ON SCHEMA public TO rewind_owner;
 
 REVOKE ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.admit_run(p_ns uuid, p_organization uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_commands(p_worker bigint, p_ns uuid[], p_run uuid[], p_owner_epoch integer[], p_before integer[], p_delivered integer[], p_cpu bigint[], p_activations integer[], p_organization uuid[], p_toolset text[], p_progress bytea[], p_waits text[], p_calls integer[], p_count integer[], c_type smallint[], c_cause integer[], c_time bigint[], c_body bytea[], c_n integer[], c_name text[], c_line integer[], c_due bigint[], c_delay bigint[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_claim uuid[], c_withdrawn bytea[], c_expires bigint[], c_pace text[], OUT appended boolean[], OUT firsts integer[], OUT nexts integer[], OUT at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_attempt smallint, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_events(p_ns uuid[], p_run uuid[], p_guard smallint[], p_n integer[], p_attempt smallint[], p_signal text[], p_type smallint[], p_body bytea[], p_not_before bigint[], OUT outcomes text[], OUT seqs integer[], OUT times bigint[], OUT owners bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.audit_change() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_change() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_change() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_change() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_change() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_id(p_at bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_id(p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_id(p_at bigint) TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_id(p_at bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_id(p_at bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_password() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_password() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_password() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_password() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_password() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_sign_in() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.begin_runs(p_ns uuid[], p_run uuid[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.calls_in_flight_max() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_api;
+GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_request;
 GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_worker;
 GRANT ALL ON FUNCTION public.calls_in_flight_max() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_calls(p_claim uuid, p_limit integer, p_server_max integer, p_lease_ms bigint, p_full uuid[], p_org uuid[], p_toolset text[], p_server text[], p_free integer[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_child(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.count_deletion() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.count_deletion() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_deletion() TO rewind_request;
 GRANT ALL ON FUNCTION public.count_deletion() TO rewind_worker;
 GRANT ALL ON FUNCTION public.count_deletion() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.count_end() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.count_end() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_end() TO rewind_request;
 GRANT ALL ON FUNCTION public.count_end() TO rewind_worker;
 GRANT ALL ON FUNCTION public.count_end() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.count_script() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.count_script() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_script() TO rewind_request;
 GRANT ALL ON FUNCTION public.count_script() TO rewind_worker;
 GRANT ALL ON FUNCTION public.count_script() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.count_value() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.count_value() TO rewind_api;
+GRANT ALL ON FUNCTION public.count_value() TO rewind_request;
 GRANT ALL ON FUNCTION public.count_value() TO rewind_worker;
 GRANT ALL ON FUNCTION public.count_value() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_api;
+GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_request;
 GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_worker;
 GRANT ALL ON FUNCTION public.decide_approval(p_ns uuid, p_run uuid, p_call integer, p_decision smallint, p_body bytea, p_completion bytea, OUT verdict public.event_verdict, OUT route smallint, OUT organization uuid, OUT toolset text, OUT tool text) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.defer_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_expires bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.delete_namespace(p_organization uuid, p_ns uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.emit_event(p_ns uuid, p_organization uuid, p_type text, p_run uuid, p_sequence integer, p_call integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.end_run(p_ns uuid, p_run uuid, p_status smallint, p_seq integer, p_at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.erase_namespace(p_ns uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.erase_namespace(p_ns uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.erase_some(p_ns uuid, p_runs integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.expire_leases(p_limit integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expire_leases(p_limit integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.expired_runs(p_after uuid, p_limit integer, p_default_days integer, p_runs integer, p_entries bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.finish_fork(p_ns uuid, p_run uuid, p_report bytea, p_delivered integer, p_last_event integer, p_commands integer, p_calls integer, p_cpu bigint, p_activations integer, p_cancel_seq integer, p_ending smallint, p_progress bytea, p_organization uuid, p_toolset text, s_id text[], s_seq integer[], c_kind smallint[], c_n integer[], c_seq integer[], c_line integer[], c_name text[], c_route smallint[], c_idempotent boolean[], c_gated boolean[], c_timeout bigint[], c_expires bigint[], c_pace text[], OUT next integer) TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_counters TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_counters TO rewind_request;
 
 REVOKE ALL ON FUNCTION public.fold_usage(p_ns uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.meter_run() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_api;
+GRANT ALL ON FUNCTION public.meter_run() TO rewind_request;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_worker;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_request;
 GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_worker;
 GRANT ALL ON FUNCTION public.note_quota(p_ns uuid, p_refusal jsonb) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.now_ms() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_api;
+GRANT ALL ON FUNCTION public.now_ms() TO rewind_request;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_worker;
 GRANT ALL ON FUNCTION public.now_ms() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.offer_next_call(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.pace_call() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.pace_call() TO rewind_api;
+GRANT ALL ON FUNCTION public.pace_call() TO rewind_request;
 GRANT ALL ON FUNCTION public.pace_call() TO rewind_worker;
 GRANT ALL ON FUNCTION public.pace_call() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.pick_paced(p_route smallint, p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_limit integer, p_full uuid[], p_org uuid[], p_toolsets text[], p_server text[], p_free integer[], p_server_max integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_request;
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_request;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_api;
+GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_request;
 GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.reap_workers(p_stale bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.reap_workers(p_stale bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) TO rewind_api;
+GRANT ALL ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) TO rewind_request;
+GRANT ALL ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) TO rewind_worker;
+GRANT ALL ON FUNCTION public.record_act(p_org uuid, p_action text, p_target text, p_before jsonb, p_after jsonb, p_person uuid, p_ip text) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.record_held(p_ns uuid, p_run uuid, p_known text[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_calls(p_claim uuid, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_quarantined(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_runs(p_worker bigint, p_ns uuid[], p_run uuid[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_api;
+GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_request;
 GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_worker;
 GRANT ALL ON FUNCTION public.release_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_after bigint[], p_lease bigint[]) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.renew_calls(p_claim uuid, p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.rewind_confined() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.rewind_confined() TO rewind_api;
+GRANT ALL ON FUNCTION public.rewind_confined() TO rewind_request;
+GRANT ALL ON FUNCTION public.rewind_confined() TO rewind_worker;
+GRANT ALL ON FUNCTION public.rewind_confined() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.rewind_namespace() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.rewind_namespace() TO rewind_api;
+GRANT ALL ON FUNCTION public.rewind_namespace() TO rewind_request;
+GRANT ALL ON FUNCTION public.rewind_namespace() TO rewind_worker;
+GRANT ALL ON FUNCTION public.rewind_namespace() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.rewind_organization() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.rewind_organization() TO rewind_api;
+GRANT ALL ON FUNCTION public.rewind_organization() TO rewind_request;
+GRANT ALL ON FUNCTION public.rewind_organization() TO rewind_worker;
+GRANT ALL ON FUNCTION public.rewind_organization() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_api;
+GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_request;
 GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_worker;
 GRANT ALL ON FUNCTION public.run_query(p_ns uuid, p_exact text[], p_q text) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_api;
+GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_request;
 GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_worker;
 GRANT ALL ON FUNCTION public.run_terms(p_ns uuid, p_labels jsonb, p_script text, p_toolset text, p_toolset_digest text, p_workflow text) TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.seals TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.seals TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.seals TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_request;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_worker;
 GRANT ALL ON FUNCTION public.seal_run(p_ns uuid, p_run uuid, p_root bytea, p_entries integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_api;
+GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_request;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_worker;
 GRANT ALL ON FUNCTION public.start_run(p_ns uuid, p_organization uuid, p_run uuid, p_at bigint, p_deadline bigint, p_body bytea, p_epoch smallint, p_script text, p_toolset text, p_toolset_digest text, p_workflow text, p_labels jsonb, p_by_kind text, p_by_id text, p_parent jsonb, p_route text, p_key text, p_request bytea, p_held boolean, p_fork jsonb, p_fork_report bytea, OUT outcome text, OUT run uuid, OUT refusal jsonb) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.suspend_namespace(p_ns uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.today() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.today() TO rewind_api;
+GRANT ALL ON FUNCTION public.today() TO rewind_request;
 GRANT ALL ON FUNCTION public.today() TO rewind_worker;
 GRANT ALL ON FUNCTION public.today() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.uuid_v7(p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.uuid_v7(p_at bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.withdraw_approval(p_ns uuid, p_run uuid, p_call integer, p_at bigint) TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.api_keys TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.approvals TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.approvals TO rewind_worker;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.approvals TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.approvals TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_api;
-GRANT INSERT ON TABLE public.audit_log TO rewind_retention;
+GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_retention;
+GRANT SELECT,INSERT ON TABLE public.audit_log TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.blobs TO rewind_worker;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.blobs TO rewind_request;
 GRANT SELECT ON TABLE public.blobs TO rewind_retention;
 
 GRANT UPDATE(touched_at) ON TABLE public.blobs TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.bulk_cancels TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.bulk_cancels TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.bulk_cancels TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.checked_scripts TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.checked_scripts TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.checked_scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.child_outbox TO rewind_worker;
+GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.child_outbox TO rewind_retention;
 
 GRANT SELECT ON TABLE public.clock TO rewind_api;
 GRANT SELECT ON TABLE public.clock TO rewind_worker;
 GRANT SELECT ON TABLE public.clock TO rewind_retention;
+GRANT SELECT ON TABLE public.clock TO rewind_request;
 GRANT UPDATE ON TABLE public.clock TO rewind_test;
 
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_worker;
+GRANT SELECT,INSERT ON TABLE public.compiled_scripts TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.compiled_scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.deliveries TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.deliveries TO rewind_request;
 GRANT SELECT ON TABLE public.deliveries TO rewind_retention;
 
 GRANT UPDATE(next_at) ON TABLE public.deliveries TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.entries TO rewind_worker;
+GRANT SELECT,INSERT ON TABLE public.entries TO rewind_request;
 GRANT SELECT,DELETE,UPDATE ON TABLE public.entries TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.events TO rewind_api;
 GRANT INSERT ON TABLE public.events TO rewind_worker;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.events TO rewind_request;
 GRANT SELECT ON TABLE public.events TO rewind_retention;
 
 GRANT UPDATE(body) ON TABLE public.events TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_worker;
+GRANT SELECT,INSERT,DELETE ON TABLE public.held_events TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.held_events TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_api;
+GRANT SELECT,INSERT,DELETE ON TABLE public.idempotency TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.idempotency TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.identities TO rewind_api;
@@ -3071,10 +4125,12 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.members TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespace_keys TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.namespace_keys TO rewind_worker;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.namespace_keys TO rewind_request;
 GRANT SELECT ON TABLE public.namespace_keys TO rewind_retention;
 
 GRANT SELECT ON TABLE public.namespaces TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.namespaces TO rewind_request;
 GRANT SELECT ON TABLE public.namespaces TO rewind_retention;
 
 GRANT UPDATE(erased_at) ON TABLE public.namespaces TO rewind_retention;
@@ -3082,56 +4138,72 @@ GRANT UPDATE(erased_at) ON TABLE public.namespaces TO rewind_retention;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.organization_domains TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.organizations TO rewind_api;
+GRANT SELECT ON TABLE public.organizations TO rewind_request;
+
+GRANT UPDATE(name) ON TABLE public.organizations TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.passkeys TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_worker;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.pending TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.pending TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.people TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_api;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_worker;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.quarantines TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.quarantines TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quota_notices TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quota_notices TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quotas TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.quotas TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.recovery_codes TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.replays TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.replays TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.resets TO rewind_api;
 
 GRANT SELECT,UPDATE ON TABLE public.run_facts TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.run_facts TO rewind_request;
 GRANT SELECT,DELETE,UPDATE ON TABLE public.run_facts TO rewind_retention;
 
 GRANT SELECT,UPDATE ON TABLE public.runs TO rewind_worker;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.runs TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.runs TO rewind_request;
 GRANT SELECT,DELETE,UPDATE ON TABLE public.runs TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_worker;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sandbox_requests TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.sandbox_requests TO rewind_retention;
 
 GRANT SELECT ON TABLE public.schema_migrations TO rewind_api;
 GRANT SELECT ON TABLE public.schema_migrations TO rewind_worker;
 GRANT SELECT ON TABLE public.schema_migrations TO rewind_retention;
+GRANT SELECT ON TABLE public.schema_migrations TO rewind_request;
 
 GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_api;
 GRANT SELECT ON TABLE public.scripts TO rewind_worker;
+GRANT SELECT,INSERT ON TABLE public.scripts TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.scripts TO rewind_retention;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.seal_heads TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.seal_heads TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.seal_heads TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.secrets TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sessions TO rewind_api;
 
@@ -3139,6 +4211,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sign_in_steps TO rewind_api;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_api;
 GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_worker;
+GRANT SELECT,INSERT,DELETE ON TABLE public.signal_ids TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.signal_ids TO rewind_retention;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.signups TO rewind_api;
@@ -3146,30 +4219,40 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.signups TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.sso_connections TO rewind_api;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_api;
+GRANT SELECT,INSERT,UPDATE ON TABLE public.tokens TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.tokens TO rewind_retention;
 
 GRANT SELECT,INSERT ON TABLE public.toolset_servers TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.toolset_servers TO rewind_request;
 
 GRANT SELECT ON TABLE public.toolset_versions TO rewind_worker;
 GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.toolset_versions TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.toolsets TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_days TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_days TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_deltas TO rewind_api;
 GRANT INSERT ON TABLE public.usage_deltas TO rewind_worker;
 GRANT INSERT ON TABLE public.usage_deltas TO rewind_retention;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.usage_deltas TO rewind_request;
 
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_worker;
 GRANT SELECT,DELETE ON TABLE public.value_refs TO rewind_retention;
+GRANT SELECT,INSERT ON TABLE public.value_refs TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.webhook_endpoints TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.webhook_endpoints TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_api;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workers TO rewind_worker;
 
 GRANT SELECT,INSERT ON TABLE public.workflow_versions TO rewind_api;
+GRANT SELECT,INSERT ON TABLE public.workflow_versions TO rewind_request;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workflows TO rewind_api;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.workflows TO rewind_request;

@@ -20,6 +20,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
 from sandbox.store.postgres.connection import LOST, acquired
+from sandbox.store.postgres.reach import TenantPool, reach
 from tenancy.ids import new_id
 from tenancy.models import Namespace, Organization, Token
 from tenancy.principals import NamespaceRef
@@ -45,7 +46,7 @@ _NAMESPACE = "select id, name, suspended_at is not null as suspended from namesp
 
 
 class TenancyRepository:
-    def __init__(self, pool: asyncpg.Pool, engine: AsyncEngine) -> None:
+    def __init__(self, pool: asyncpg.Pool | TenantPool, engine: AsyncEngine) -> None:
         self.pool = pool
         self._session = async_sessionmaker(engine, class_=AsyncSession, expire_on_commit=False)
 
@@ -53,6 +54,7 @@ class TenancyRepository:
     async def _reading(self) -> AsyncIterator[AsyncSession]:
         try:
             async with self._session() as session:
+                await (await session.connection()).exec_driver_sql(reach().settings_sql)
                 yield session
         except (DBAPIError, *LOST) as error:
             if isinstance(error, DBAPIError) and not error.connection_invalidated:
@@ -196,7 +198,7 @@ class SecretRow:
 class SecretRepository:
     """Sealed secrets; NO_NAMESPACE stands for the organization as a whole."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool | TenantPool) -> None:
         self._pool = pool
 
     async def put(

@@ -15,6 +15,7 @@ import orjson
 from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
 from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.reach import as_system, narrow_to
 from tenancy import tokens
 from tenancy.errors import (
     IdempotencyConflict,
@@ -109,6 +110,11 @@ class Authenticator:
 
     async def _find(self, kind: tokens.Kind, sha256: bytes) -> tuple[float, Principal]:
         asked = time.monotonic()
+        # Nobody is known yet; and this look-up is shared by all who ask for the same secret at once.
+        with as_system():
+            return await self._found(kind, sha256, asked)
+
+    async def _found(self, kind: tokens.Kind, sha256: bytes, asked: float) -> tuple[float, Principal]:
         find = self._repository.find_key if kind == "key" else self._repository.find_token
         row = await find(sha256)
         if row is None or not hmac.compare_digest(row["found_sha256"], sha256):
@@ -160,6 +166,7 @@ class Tenancy:
             found = principal.namespace
         else:
             found = await self._named(principal.organization, checked_name(named), create=write)
+            narrow_to(found.id)
         if write and found.suspended:
             raise NamespaceSuspended(f"The namespace {found.name!r} is suspended.")
         return found

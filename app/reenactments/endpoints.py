@@ -35,7 +35,12 @@ async def try_script(
 
 
 @router.post("/runs/{run}/replay", responses=REPLAYED)
-@needs(Scope.RUNS_WRITE, body_bytes_max=BATCH_BODY_BYTES_MAX, refusals=(ScriptRefused, HistoryUnavailable))
+@needs(
+    Scope.RUNS_WRITE,
+    body_bytes_max=BATCH_BODY_BYTES_MAX,
+    refusals=(ScriptRefused, HistoryUnavailable),
+    audited="run.replay",
+)
 async def replay_run(
     run: str,
     caller: Caller,
@@ -50,7 +55,7 @@ async def replay_run(
 
 
 @router.get("/runs/{run}/replays/{replay}", responses=REPLAYED)
-@needs(Scope.RUNS_READ, refusals=(ScriptRefused, HistoryUnavailable))
+@needs(Scope.RUNS_READ, refusals=(ScriptRefused, HistoryUnavailable), audited="run.read_replay")
 async def get_replay(
     run: str, replay: str, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:

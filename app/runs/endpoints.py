@@ -93,7 +93,7 @@ async def start_run(
 
 
 @router.get("", responses={200: {"model": RunPage}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.list")
 async def list_runs(
     request: Request,
     caller: Caller,
@@ -135,7 +135,7 @@ async def list_runs(
 
 
 @router.get("/{run}", responses={200: {"model": RunView}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.read")
 async def get_run(
     run: str,
     caller: Caller,
@@ -152,7 +152,7 @@ async def get_run(
 
 
 @router.get("/{run}/output", responses={200: {"model": OutputView}})
-@needs(Scope.RUNS_READ, refusals=(RunActive,))
+@needs(Scope.RUNS_READ, refusals=(RunActive,), audited="run.read_output")
 async def get_output(
     run: str,
     caller: Caller,
@@ -168,7 +168,7 @@ async def get_output(
 
 
 @router.get("/{run}/values/{sha256}", responses={200: {"content": {"application/json": {"schema": {}}}}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.read_value")
 async def get_value(
     run: str, sha256: str, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:
@@ -198,7 +198,7 @@ async def get_seal(run: str, caller: Caller, services: Edge, namespace: Namespac
 
 
 @router.get("/{run}/journal", responses={200: {"model": EntryPage | CassetteView}})
-@needs(Scope.RUNS_READ, refusals=(TooLarge, HistoryUnavailable))
+@needs(Scope.RUNS_READ, refusals=(TooLarge, HistoryUnavailable), audited="run.read_journal")
 async def get_journal(
     run: str,
     caller: Caller,
@@ -229,6 +229,7 @@ async def get_journal(
     body_bytes_max=VALUE_BODY_BYTES_MAX,
     refusals=(RunEnded, HistoryFull),
     idempotent=True,
+    audited="run.signal",
 )
 async def send_signal(
     request: Request,
@@ -252,7 +253,7 @@ async def send_signal(
 
 
 @router.post("/{run}/cancel", status_code=202, responses={202: {"model": RunView}})
-@needs(Scope.RUNS_WRITE, refusals=(RunEnded,))
+@needs(Scope.RUNS_WRITE, refusals=(RunEnded,), audited="run.cancel")
 async def cancel_run(
     run: str,
     caller: Caller,

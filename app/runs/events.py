@@ -31,7 +31,7 @@ _ANSWER = {
 
 
 @router.get("/{run}/events", response_class=StreamingResponse, responses={200: _ANSWER})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.read_journal")
 async def follow_run(
     request: Request, run: str, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:

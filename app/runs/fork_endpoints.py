@@ -41,6 +41,7 @@ router = strict_router(prefix="/v1/runs", tags=["runs"])
         QuotaExceeded,
     ),
     idempotent=True,
+    audited="run.fork",
 )
 async def fork_run(
     request: Request,

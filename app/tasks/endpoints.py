@@ -24,6 +24,7 @@ from app.tasks.schemas import (
     SettleView,
 )
 from app.tasks.service import Result, Tasks
+from sandbox.store.postgres.reach import Reach, limit_to
 from tenancy.principals import Principal, Scope
 
 SCOPE = Scope.TASKS_WORK
@@ -67,6 +68,8 @@ async def _read(request: Request, model: type[Model]) -> tuple[Principal, Model]
         request.headers.get("authorization"), "" if request.client is None else request.client.host
     )
     principal.require(SCOPE)
+    # Leases are taken over all of a key's namespaces, by functions that are given whose: see decision 0023.
+    limit_to(Reach(system=True))
     given = await read_json(request, limit=BATCH_BODY_BYTES_MAX)
     try:
         return principal, model.model_validate(given)

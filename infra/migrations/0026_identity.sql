@@ -62,3 +62,8 @@ alter table organizations
 create index organizations_deleted on organizations (deleted_at) where deleted_at is not null and purged_at is null;
 comment on column organizations.deleted_at is 'Closed since then; an owner may restore it until it is purged.';
 comment on column organizations.purged_at is 'The data keys of its namespaces are destroyed, its people and keys are gone.';
+
+create trigger audited after insert or update or delete on sso_connections for each row
+  execute function audit_change('sso_connection', 'id', 'name issuer client_id join_role');
+create trigger audited after insert or update or delete on organization_domains for each row
+  execute function audit_change('domain', 'domain', 'proven_at sso_required_at');

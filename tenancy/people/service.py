@@ -300,6 +300,7 @@ class People:
             return
         async with acquired(self._pool) as connection:
             await note_failed(connection, account, address)
+            await repository.audit_failed_sign_in(connection, email, client.ip)
         raise Unauthenticated("E-mail and password do not fit together.")
 
     async def _may_mail(self, client: Client) -> None:

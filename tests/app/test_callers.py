@@ -79,6 +79,7 @@ CALLS: list[tuple[str, str, Any, int]] = [
     ("GET", "/v1/namespaces/{name}/quotas", None, 404),
     ("PATCH", "/v1/namespaces/{name}/quotas", {"active_runs": 5}, 404),
     ("GET", "/v1/usage", None, 404),
+    ("GET", "/v1/audit", None, 200),
     ("PUT", "/v1/namespaces/{name}", {}, 200),
     ("GET", "/v1/namespaces/{name}", None, 404),
     ("GET", "/v1/namespaces", None, 200),
@@ -103,7 +104,7 @@ class World:
 
     def __init__(self, api: Api, places: dict[str, str], task: str) -> None:
         self.api = api
-        self._places = places
+        self.places = places
         self._task = task
 
     async def call(
@@ -113,7 +114,7 @@ class World:
             path = path.replace("{name}", "acme")
         if path.endswith("/search"):
             query += "&q=echo" if query else "?q=echo"
-        for place, value in self._places.items():
+        for place, value in self.places.items():
             path = path.replace(place, value)
         if path == "/v1/approvals/decide":
             body = {"items": [{**item, "run": self._places["{run}"]} for item in body["items"]]}
@@ -190,6 +191,8 @@ async def test_another_organization(world: World, method: str, path: str, body: 
     elif method == "GET" and path == "/v1/keys":
         assert world.api.key[:12] not in answer.text
         assert len(answer.json()["data"]) == 1
+    elif path == "/v1/audit":
+        assert {line["action"] for line in answer.json()["data"]} == {"organization.create", "key.create"}
     elif method == "GET" and stranger == 200:
         assert answer.json() == {"data": [], "next": None}
     elif path == "/v1/tasks/claim":
@@ -216,6 +219,7 @@ async def test_another_namespace(world: World, method: str, path: str, body: Any
             "/v1/secrets",
             "/v1/webhooks",
             "/v1/events",
+            "/v1/audit",
             "/v1/keys",
             "/v1/usage",
         )

@@ -62,7 +62,7 @@ async def test_concurrent_upgrades_of_several_databases_make_the_roles_once(
         cluster.psql(f"create database d{n}")
     applied = await asyncio.gather(*(upgrade(cluster.url(f"d{n}")) for n in range(6)))
     assert {len(files) for files in applied} == {len(load_migrations())}
-    assert cluster.psql("select count(*) from pg_roles where rolname like 'rewind%'") == "5"
+    assert cluster.psql("select count(*) from pg_roles where rolname like 'rewind%'") == "6"
 
 
 async def test_user_who_may_create_roles_can_upgrade_without_being_superuser(

@@ -16,6 +16,7 @@ import asyncpg
 import orjson
 
 from sandbox.journal.errors import QuotaExceeded, Unavailable
+from sandbox.store.postgres.reach import TenantPool, reach
 
 logger = logging.getLogger(__name__)
 
@@ -87,12 +88,25 @@ async def _keep(_connection: asyncpg.Connection) -> None:
 
 
 @asynccontextmanager
-async def acquired(pool: asyncpg.Pool) -> AsyncIterator[Any]:
-    """A pooled connection; losing it raises Unavailable, and nobody gets it again."""
+async def acquired(pool: asyncpg.Pool | TenantPool) -> AsyncIterator[Any]:
+    """A pooled connection; losing it raises Unavailable, and nobody gets it again.
+
+    Of a TenantPool, what the current task may reach decides which connection it is. A tenant's is in a
+    transaction with the tenant's settings, which ends with the block: an exception undoes all of it.
+    """
+    current = reach()
+    chosen: Any = pool
+    if isinstance(pool, TenantPool):
+        chosen = pool.system if current.system else pool.scoped
     try:
-        async with pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+        async with chosen.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
             try:
-                yield connection
+                if chosen is pool or (current.system and current.actor is None):
+                    yield connection
+                else:
+                    async with connection.transaction():
+                        await connection.execute(current.settings_sql)
+                        yield connection
             except LOST:
                 with contextlib.suppress(asyncpg.InterfaceError):  # it was lost, and the pool let go of it
                     connection.terminate()

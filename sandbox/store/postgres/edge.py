@@ -1,7 +1,7 @@
 """The edge side of the store: starts, events, reads. Used by the api, the dispatcher and the scheduler."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import asyncpg
 
@@ -25,6 +25,7 @@ from sandbox.store.postgres.children import ChildRuns
 from sandbox.store.postgres.connection import Link, acquired, create_pool, quota_exceeded
 from sandbox.store.postgres.due import Due
 from sandbox.store.postgres.keys import NamespaceKeys
+from sandbox.store.postgres.reach import TenantPool, as_system
 from sandbox.store.postgres.reads import Reads
 from sandbox.store.postgres.scripts import Scripts
 from sandbox.store.postgres.sealed import SealedEvent, SealedStart, seal_event, seal_start
@@ -34,7 +35,11 @@ from sandbox.store.postgres.values import refer
 from sandbox.store.sealing import DataKey
 
 POOL_SIZE = 10
+REQUEST_ROLE = "rewind_request"
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
+
+
+Edge = TypeVar("Edge", bound="PostgresEdge")
 
 
 class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
@@ -46,7 +51,7 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
     def __init__(
         self,
         url: str,
-        pool: asyncpg.Pool,
+        pool: asyncpg.Pool | TenantPool,
         *,
         role: str,
         data_key: DataKey,
@@ -81,11 +86,39 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
         Errors: Unavailable; SettingsError when `data_key` is not the one that this database is sealed with.
         """
         pool = await create_pool(url, role=role, name="edge", size=size)
-        store = cls(url, pool, role=role, data_key=data_key, hints=hints)
+        return await cls._checked(cls(url, pool, role=role, data_key=data_key, hints=hints))
+
+    @classmethod
+    async def serving(
+        cls,
+        url: str,
+        *,
+        data_key: DataKey,
+        role: str = "rewind_api",
+        request_role: str = REQUEST_ROLE,
+        size: int = POOL_SIZE,
+        hints: HintBus | None = None,
+    ) -> Self:
+        """For a process that serves tenants: what is not done `as_system` is done under `request_role`, for one tenant.
+
+        Appends and leases are the system's in any case. Errors: those of `open`.
+        """
+        system = await create_pool(url, role=role, name="edge", size=size)
         try:
-            await store.keys.check()
+            scoped = await create_pool(url, role=request_role, name="requests", size=size)
         except BaseException:
-            await pool.close()
+            await system.close()
+            raise
+        pool = TenantPool(scoped, system)
+        return await cls._checked(cls(url, pool, role=role, data_key=data_key, hints=hints))
+
+    @staticmethod
+    async def _checked(store: "Edge") -> "Edge":
+        try:
+            with as_system():
+                await store.keys.check()
+        except BaseException:
+            await store.pool.close()
             raise
         return store
 

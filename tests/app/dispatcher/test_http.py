@@ -236,7 +236,7 @@ async def test_only_what_may_be_repeated_is_repeated(own_api: Api) -> None:
             await call(puppet, api, "http.request", {"method": "POST", "url": server.url})
             await server.hanging.wait()
             await crash(first)
-        await api.store.pool.execute("update pending set lease_until = 0 where route = 1")
+        await api.store.pool.system.execute("update pending set lease_until = 0 where route = 1")
         from app.scheduler.loop import fire_due
 
         await fire_due(api.store)

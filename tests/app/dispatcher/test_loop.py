@@ -223,7 +223,7 @@ async def test_a_call_that_is_told_to_stop(own_api: Api) -> None:
         run, puppet = await begin(api)
         number = await call(puppet, api, "s0.hang")
         await asyncio.wait_for(server.hanging.wait(), 30)
-        row = await api.store.pool.fetchrow(
+        row = await api.store.pool.system.fetchrow(
             "update pending set stopping = true where run_id = $1 and n = $2 and kind = 0 returning n",
             run,
             number,
@@ -266,7 +266,7 @@ async def test_secrets_are_sent_and_are_nowhere_else(api: Api, caplog: pytest.Lo
         await outcomes(api, other, 1, "other")
         assert server.headers[-1]["authorization"] == "Bearer org-Secret"
         journal = await api.call("GET", f"/v1/runs/{run}/journal?namespace=acme")
-        stored = await api.store.pool.fetch("select definition::text as text from toolset_versions")
+        stored = await api.store.pool.system.fetch("select definition::text as text from toolset_versions")
         assert "Secret" not in journal.text + caplog.text + "".join(row["text"] for row in stored)
         assert server.url not in "".join(row["text"] for row in stored)
 

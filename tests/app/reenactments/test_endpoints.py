@@ -88,7 +88,7 @@ async def test_a_long_replay_has_an_id_and_its_result_is_kept(api: Api) -> None:
     await until(lambda: not api.services.reenactments._going_on)
     kept = await api.call("GET", path)
     assert (kept.status_code, kept.json()) == (200, {"matches": True, "output": "late"})
-    async with api.store.pool.acquire() as connection:
+    async with api.store.pool.system.acquire() as connection:
         sealed = await connection.fetchval("select answer from replays where run_id = $1", run)
     assert b"late" not in sealed
     other = (await api.start())["id"]

@@ -30,7 +30,7 @@ async def stream(api: Api, run: str, last_event_id: str | None = None) -> httpx2
 
 
 async def namespace_of(api: Api, run: str) -> NamespaceId:
-    async with api.store.pool.acquire() as connection:
+    async with api.store.pool.system.acquire() as connection:
         return NamespaceId(
             str(await connection.fetchval("select namespace_id from runs where run_id = $1", run))
         )

@@ -22,7 +22,7 @@ async def ended_run(api: Api, namespace: str = "acme", output: Any = None) -> st
 
 
 async def root_of(api: Api, run: str) -> Sha256:
-    async with api.store.pool.acquire() as connection:
+    async with api.store.pool.system.acquire() as connection:
         namespace = str(await connection.fetchval("select namespace_id from runs where run_id = $1", run))
     root = Root(RunId(run))
     root.add(await api.store.read_entries(namespace, RunId(run)))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ async def value(api: Api, run: str, sha256: str) -> httpx2.Response:
 
 
 async def namespace_id(api: Api, name: str = "acme") -> NamespaceId:
-    async with api.store.pool.acquire() as connection:
+    async with api.store.pool.system.acquire() as connection:
         found = await connection.fetchval(
             "select id from namespaces where organization_id = $1 and name = $2", api.organization, name
         )
@@ -44,7 +44,7 @@ async def namespace_id(api: Api, name: str = "acme") -> NamespaceId:
 
 async def refs(api: Api) -> set[tuple[str, str]]:
     """(sha256, run) of the namespace."""
-    async with api.store.pool.acquire() as connection:
+    async with api.store.pool.system.acquire() as connection:
         rows = await connection.fetch(
             "select sha256, run_id from value_refs where namespace_id = $1", await namespace_id(api)
         )

@@ -53,7 +53,7 @@ async def test_a_run_is_cancelled_at_its_deadline(own_api: Api, clock: Clock) ->
 async def test_a_lost_call_is_offered_again_only_if_it_may_be_repeated(own_api: Api, clock: Clock) -> None:
     lost, _ = await offered(own_api, "charge")
     again, _ = await offered(own_api, "look_up")
-    async with own_api.store.pool.acquire() as connection:
+    async with own_api.store.pool.system.acquire() as connection:
         await connection.execute("update pending set idempotent = true where run_id = $1", again)
     assert len(await claim(own_api)) == 2
     clock.advance(LEASE_MS + 1)
@@ -67,7 +67,7 @@ async def test_a_lost_call_is_offered_again_only_if_it_may_be_repeated(own_api: 
 async def test_a_call_that_was_told_to_stop_is_not_offered_again(own_api: Api, clock: Clock) -> None:
     run, puppet = await offered(own_api, "a", "b")
     first, second = await claim(own_api)
-    async with own_api.store.pool.acquire() as connection:
+    async with own_api.store.pool.system.acquire() as connection:
         await connection.execute("update pending set idempotent = true where run_id = $1 and kind = 0", run)
     owner, claimed = puppet._owner, puppet._claimed
     assert claimed is not None

@@ -1,0 +1,1 @@
+"""What happened in an organization, for those who answer for it."""

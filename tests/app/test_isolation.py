@@ -1,0 +1,108 @@
+"""With every filter by namespace and organization taken out of its queries, the API still shows nothing of others."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.app.test_callers import CALLS, World, world
+from tests.fixtures.api import Api
+
+__all__ = ["world"]
+
+FILTER = re.compile(r"(?:\b\w+\.)?\b(?:namespace_id|organization_id) = (\$\d+)(?:::uuid)?")
+"""`namespace_id = $1`, as our queries write it."""
+SAME_FOR_ALL = {"support", "acme", "onboard"}
+"""Names that both tenants use."""
+
+
+class Unfiltered(asyncpg.Connection):
+    """A connection on which the programmer has forgotten whose rows are meant."""
+
+    forgotten = 0
+
+    def _without(self, sql: str) -> str:
+        found, count = FILTER.subn(r"(\1::uuid is not null)", sql)
+        Unfiltered.forgotten += count
+        return found
+
+    async def fetch(self, query: str, *args: Any, **options: Any) -> Any:
+        return await super().fetch(self._without(query), *args, **options)
+
+    async def fetchrow(self, query: str, *args: Any, **options: Any) -> Any:
+        return await super().fetchrow(self._without(query), *args, **options)
+
+    async def fetchval(self, query: str, *args: Any, **options: Any) -> Any:
+        return await super().fetchval(self._without(query), *args, **options)
+
+    async def execute(self, query: str, *args: Any, **options: Any) -> Any:
+        return await super().execute(self._without(query) if args else query, *args, **options)
+
+
+@asynccontextmanager
+async def forgetful(api: Api, role: str) -> AsyncIterator[None]:
+    """What requests do is done under this role, without filters."""
+    pool = api.store.pool
+    assert not isinstance(pool, asyncpg.Pool)
+    kept = pool.scoped
+    async with asyncpg.create_pool(
+        api.url, min_size=1, max_size=4, connection_class=Unfiltered, server_settings={"role": role}
+    ) as made:
+        pool.scoped = made
+        try:
+            yield
+        finally:
+            pool.scoped = kept
+
+
+STREAM = "/v1/runs/{run}/events"
+"""Goes on for as long as the run: a stranger who is let in would keep the test waiting."""
+
+
+async def seen(
+    world: World, stranger: str, methods: tuple[str, ...], without: frozenset[str] = frozenset()
+) -> list[str]:
+    """Calls whose answer to a stranger has an id of ours in it, or says that something of ours was done."""
+    digest = world.places["{digest}"]
+    """Of a script that the stranger has too, as a workflow."""
+    ours = {value for value in world.places.values() if value not in SAME_FOR_ALL}
+    found = []
+    for method, path, body, _ in CALLS:
+        if method not in methods or path in without:
+            continue
+        answer = await world.call(method, path, body, secret=stranger)
+        assert answer.status_code < 500, f"{method} {path}: {answer.text}"
+        named = {place for place in world.places if place in path and world.places[place] in ours}
+        shown = {value for value in ours - {digest} if value in answer.text and value not in str(answer.url)}
+        if (named and answer.is_success) or (shown and answer.is_success):
+            found.append(f"{method} {path}")
+    return found
+
+
+@pytest.fixture
+async def stranger(world: World) -> str:
+    """A key of somebody else, whose namespace has the name of ours."""
+    key = await world.api.other_organization()
+    assert (await world.api.call("PUT", "/v1/namespaces/acme", secret=key, json={})).status_code == 200
+    return key
+
+
+async def test_without_any_filter_a_stranger_still_sees_and_does_nothing(world: World, stranger: str) -> None:
+    Unfiltered.forgotten = 0
+    async with forgetful(world.api, "rewind_request"):
+        assert await seen(world, stranger, ("GET", "POST", "PUT", "PATCH", "DELETE")) == []
+    assert Unfiltered.forgotten > 50, "the queries do not look as this test expects"
+    run = await world.api.call("GET", f"/v1/runs/{world.places['{run}']}?namespace=acme")
+    assert (run.status_code, run.json()["cancelling"]) == (200, False)
+    for name in ("webhook", "token", "key"):
+        kept = await world.api.call("GET", f"/v1/{name}s/{world.places['{' + name + '}']}?namespace=acme")
+        assert kept.status_code == 200, name
+
+
+async def test_the_same_without_row_level_security_shows_a_lot(world: World, stranger: str) -> None:
+    async with forgetful(world.api, "rewind_api"):
+        found = await seen(world, stranger, ("GET",), frozenset({STREAM}))
+    assert {"GET /v1/runs", "GET /v1/runs/{run}", "GET /v1/webhooks/{webhook}", "GET /v1/keys"} <= set(found)
