@@ -117,7 +117,7 @@ class World:
         for place, value in self.places.items():
             path = path.replace(place, value)
         if path == "/v1/approvals/decide":
-            body = {"items": [{**item, "run": self._places["{run}"]} for item in body["items"]]}
+            body = {"items": [{**item, "run": self.places["{run}"]} for item in body["items"]]}
         if path.startswith("/v1/tasks/") and "items" in body:
             body = {"items": [{**item, "token": self._task} for item in body["items"]]}
         options = {} if body is None else {"json": body}
