@@ -16,6 +16,18 @@ UNSCOPED_QUERIES = {
 }
 """Repository methods without a scope, each with its reason."""
 
+SYSTEM_FILES = {
+    "sandbox/store/postgres/reach.py": "defines it",
+    "sandbox/store/postgres/edge.py": "compares the data key with the database's, at the start",
+    "app/serve.py": "loops: scheduler, dispatcher, sealer, sender, collector",
+    "app/health.py": "asks about the deployment, not about anyone's rows",
+    "app/routing.py": "the session of a cookie, before its person's organization is known",
+    "app/tasks/endpoints.py": "leases over all of a key's namespaces; each row is judged by its namespace",
+    "tenancy/service.py": "looks up the caller itself, by the digest of a secret",
+    "dashboard/web.py": "pages of the account, which belongs to no organization",
+}
+"""Where statements may reach every tenant's rows, each with its reason."""
+
 PURE_FILES = re.compile(r"sandbox/journal/.*|.*/(plans|usage|quotas|views)\.py")
 SQL_FILES = re.compile(
     r"(.*/)?repository\.py|sandbox/store/.*|infra/.*|tests/.*|app/health\.py|tenancy/audit\.py"
@@ -96,6 +108,20 @@ def repository_takes_a_scope(source: Source) -> Iterator[tuple[int, str]]:
                 )
 
 
+def system_reach(source: Source) -> Iterator[tuple[int, str]]:
+    """Row-level security ends where the system begins: few places may say so."""
+    if not PRODUCT.fullmatch(source.path) or source.path in SYSTEM_FILES:
+        return
+    for call in _calls(source.tree):
+        name = _dotted(call.func)
+        whole = name == "Reach" and any(keyword.arg == "system" for keyword in call.keywords)
+        if name == "as_system" or whole:
+            yield (
+                call.lineno,
+                "requests reach one tenant's rows: if this is no request, add it to SYSTEM_FILES with its reason",
+            )
+
+
 def commit_outside_unit_of_work(source: Source) -> Iterator[tuple[int, str]]:
     if not PRODUCT.fullmatch(source.path) or source.path.startswith("sandbox/store/"):
         return
@@ -162,6 +188,7 @@ def unfinished_marks(source: Source) -> Iterator[tuple[int, str]]:
 
 
 RULES: tuple[Rule, ...] = (
+    system_reach,
     sql_outside_repositories,
     repository_takes_a_scope,
     commit_outside_unit_of_work,

@@ -6,6 +6,10 @@ from infra.lint.__main__ import main
 from infra.lint.rules import RULES, Source, check
 
 BAD = {
+    "system-reach": [
+        ("app/runs/service.py", "with as_system(): pass"),
+        ("tenancy/keys/service.py", "limit_to(Reach(system=True))"),
+    ],
     "sql-outside-repositories": [
         ("app/runs/service.py", 'ask("select id from runs where id = $1", run)'),
         ("app/runs/service.py", 'ask(f"insert into runs ({columns}) values ($1)")'),
@@ -36,6 +40,8 @@ BAD = {
     "unfinished-marks": [("app/main.py", "x = 1  # TODO: later"), ("app/main.py", "# FIXME\nx = 1")],
 }
 GOOD = [
+    ("app/serve.py", "with as_system(): pass"),
+    ("app/runs/service.py", "limit_to(Reach(organization=organization))"),
     ("app/runs/repository.py", 'X = "select id from runs"'),
     ("app/runs/service.py", '"""Select a run from the list and update it."""'),
     (
