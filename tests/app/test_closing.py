@@ -74,7 +74,7 @@ async def test_closed_restored_closed_purged(own_api: Api, clock: Clock) -> None
             "select action from audit_log where organization_id = $1 order by at, id", organization
         )
     assert [row["wrapped"] for row in rows] == [None]
-    told = [row["action"] for row in actions if row["action"].startswith("organization.")]
+    told = [row["action"] for row in actions if row["action"].split(".")[1] in {"close", "restore", "purge"}]
     assert told == ["organization.close", "organization.restore", "organization.close", "organization.purge"]
 
 
