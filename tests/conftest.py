@@ -22,3 +22,11 @@ def _closed_sockets() -> object:
     patch.setattr(socket.socket, "connect", connect)
     yield
     patch.undo()
+
+
+LONG = ("/e2e/", "/chaos/", "/simulation/")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of whole processes first: a long one that is begun last would run beside idle cores."""
+    items.sort(key=lambda item: not any(part in item.path.as_posix() for part in LONG))
