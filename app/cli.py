@@ -12,13 +12,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import asyncpg
 import uvloop
 
 from app import dev
-from app.config import Settings, port, secret_keys
-from app.quarantine.service import Quarantine
+from app.listening import port
 from infra.migrate import DatabaseUnreachable, SchemaStatus, status, upgrade
 from infra.processes import AlreadyRunning, InfraError
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, data_key_file
@@ -27,9 +27,9 @@ from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.health import lacking_epochs
 from sandbox.store.sealing import DataKey
-from tenancy.rotation import rotate_secret_key
-from tenancy.secret_keys import secret_box
-from tenancy.secrets import SecretBox
+
+if TYPE_CHECKING:
+    from tenancy.secrets import SecretBox
 
 OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -170,6 +170,7 @@ def _serve(_: argparse.Namespace) -> int:
     # Imported here: the web framework takes a second to load, and no other verb needs it. What is imported
     # stays for ever, so the collector need not look at it, neither now nor later.
     from app import serve
+    from app.config import Settings
 
     gc.freeze()
     gc.enable()
@@ -256,6 +257,10 @@ def _rotate_data_key(arguments: argparse.Namespace) -> int:
 
 
 def _rotate_secret_key(arguments: argparse.Namespace) -> int:
+    # Imported here: most verbs need nothing of the tenancy, and each start would pay for it.
+    from app.config import secret_keys
+    from tenancy.secret_keys import secret_box
+
     environ = dev.with_dev_services(os.environ, data_dir())
     box = secret_box(secret_keys(environ))
     with dev.database_of(data_dir(), os.environ) as url:
@@ -267,7 +272,10 @@ def _rotate_secret_key(arguments: argparse.Namespace) -> int:
     return OK
 
 
-async def _reseal(url: str, box: SecretBox) -> int:
+async def _reseal(url: str, box: "SecretBox") -> int:
+    # Imported here: see _rotate_secret_key.
+    from tenancy.rotation import rotate_secret_key
+
     connection = await asyncpg.connect(url)
     try:
         return await rotate_secret_key(connection, box)
@@ -294,6 +302,9 @@ def _quarantine(arguments: argparse.Namespace) -> int:
 
 
 async def _put_into_quarantine(url: str, key: DataKey, run: str, reason: str) -> None:
+    # Imported here: most verbs need nothing of the control plane.
+    from app.quarantine.service import Quarantine
+
     store = await PostgresEdge.open(url, data_key=key, size=1)
     try:
         await Quarantine(store).quarantine(run, reason)

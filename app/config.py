@@ -10,7 +10,8 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from app.hardening import Exposure, Network
-from app.pages import PagesSettings
+from app.listening import listening_socket, port
+from app.pages_settings import PagesSettings
 from app.rates import PER_MINUTE
 from app.scheduler.mails import SmtpServer
 from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, integer
@@ -19,7 +20,6 @@ from tenancy.identity.providers import DEPLOYMENT
 from tenancy.people.oidc import Provider, checked_issuer
 from tenancy.secret_keys import KeyFile, KeyInEnvironment, KeySource
 
-DEFAULT_PORT = 8484
 KEY_FILE = "secret.key"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -171,21 +171,3 @@ def provider_of(environ: Mapping[str, str]) -> Provider | None:
         raise SettingsError(f"REWIND_OIDC_CLIENT_SECRET_FILE: {file} cannot be read") from error
     name = environ.get("REWIND_OIDC_NAME", "") or str(urlsplit(issuer).hostname)
     return Provider(DEPLOYMENT, name, issuer, client_id, secret or None)
-
-
-def port(environ: Mapping[str, str] = os.environ) -> int:
-    return integer(environ, "REWIND_PORT", default=DEFAULT_PORT, low=0, high=65_535)
-
-
-def listening_socket(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket that survives quick restarts; port 0 takes any free one."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(1024)
-    except OSError as error:
-        listener.close()
-        raise SettingsError(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import app
-from app.config import listening_socket
+from app.listening import listening_socket
 from infra.embedded_postgres import EmbeddedPostgres
 from infra.migrate import upgrade
 from infra.object_store import EmbeddedObjectStore, write_private

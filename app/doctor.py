@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from app.config import DEFAULT_PORT
 from app.dev import DevFolder, with_our_code
+from app.listening import DEFAULT_PORT
 from app.rates import PER_MINUTE
 from infra.migrate import DatabaseUnreachable, MigrationFailed, status
 from sandbox.config import (

@@ -40,7 +40,8 @@ from app.namespaces.endpoints import router as namespaces_router
 from app.namespaces.repository import NamespaceRepository
 from app.namespaces.service import Namespaces
 from app.openapi import openapi_of
-from app.pages import PagesSettings, pages_of
+from app.pages import pages_of
+from app.pages_settings import PagesSettings
 from app.quarantine.endpoints import router as quarantine_router
 from app.quarantine.service import Quarantine
 from app.quotas.endpoints import router as quotas_router

@@ -1,6 +1,6 @@
 """The pages for people: made from the parts of the tenancy, served beside the API."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
@@ -9,6 +9,7 @@ from starlette.staticfiles import StaticFiles
 
 import dashboard
 from app.dispatcher.egress import Egress, LimitedTransport
+from app.pages_settings import PagesSettings
 from dashboard.account_sessions import AccountSessions
 from dashboard.accounts import Accounts
 from dashboard.closing import ClosingPages
@@ -21,32 +22,20 @@ from dashboard.security import Security
 from dashboard.sso import SsoPages
 from dashboard.web import Site
 from tenancy.closing.service import Closing
-from tenancy.identity.domains import DnsResolver, TxtResolver
+from tenancy.identity.domains import DnsResolver
 from tenancy.identity.passkeys import Passkeys
 from tenancy.identity.providers import Providers
 from tenancy.identity.sso import Sso
 from tenancy.identity.totp import Totp
 from tenancy.keys.service import Keys
 from tenancy.people.members import Members
-from tenancy.people.oidc import OidcClient, Provider
+from tenancy.people.oidc import OidcClient
 from tenancy.people.passwords import Passwords
 from tenancy.people.service import People
 from tenancy.secrets import SecretBox
 
 PROVIDER_ANSWER_BYTES_MAX = 1 << 20
 STATIC = Path(dashboard.__file__).parent / "static"
-
-
-@dataclass(frozen=True, slots=True)
-class PagesSettings:
-    """`public_url`: what people type to get here. `mails_shown`: there is no mail server, and this is development."""
-
-    public_url: str
-    mails_shown: bool = False
-    provider: Provider | None = None
-    """Signs in people of the whole deployment."""
-    resolver: TxtResolver = field(default_factory=DnsResolver)
-    passwords: Passwords = field(default_factory=Passwords)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +53,12 @@ class Pages:
 def pages_of(
     pool: asyncpg.Pool, *, keys: Keys, box: SecretBox, egress: Egress, settings: PagesSettings
 ) -> Pages:
-    passwords = settings.passwords
+    passwords = settings.passwords or Passwords()
     client = OidcClient(lambda: LimitedTransport(egress.transport(), PROVIDER_ANSWER_BYTES_MAX))
     providers = Providers(pool, client, box, deployment=settings.provider, public_url=settings.public_url)
     members = Members(pool, passwords, public_url=settings.public_url)
     site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
-    sso = Sso(pool, client, box, settings.resolver, insecure=egress.lists)
+    sso = Sso(pool, client, box, settings.resolver or DnsResolver(), insecure=egress.lists)
     totp, passkeys = Totp(pool, box, site.people), Passkeys(pool, settings.public_url)
     closing = Closing(pool, site.people, public_url=settings.public_url)
     entrance = Entrance(site, providers, sso, totp, passkeys)

@@ -22,6 +22,7 @@ SHOWN_MAX = 12
 CONTEXT_LINES = 2
 LINES_NAMED_MAX = 6
 WARNINGS = frozenset({7006, 7031})
+_MISMATCHES = frozenset({2322, 2345})
 _FOLLOWS = frozenset({1294, 1206, 1219, 1240, 1241, 1192, 1343, 1323, 2307, 2591, 2792, 1202, 1203})
 """Said by the stripper in better words, when it refuses the same line."""
 _SYNTAX = frozenset({"TS1005", "TS1109", "TS1128", "TS1003"})
@@ -44,6 +45,7 @@ def readable(
     source = Source(text)
     imports = imports_of(source)
     raws = list(raws)
+    untyped = any(tool.result is None for tool in toolset.tools.values())
     lines = {source.place(source.offset(raw["pos"]))[0] for raw in raws if raw["category"] == 1}
     kept = _kept(refusals, lines)
     refused = {refusal.line for refusal in kept}
@@ -54,11 +56,18 @@ def readable(
         if kept and follows:
             continue
         told = explain(Context(source, toolset, imports, raw, start, end))
-        error = raw["category"] == 1 and raw["code"] not in WARNINGS
+        error = raw["category"] == 1 and raw["code"] not in WARNINGS and not (untyped and _of_unknown(raw))
         found.append(_Found(error, f"TS{raw['code']}", told.message, told.hint, start, end))
     if not any(one.code in _SYNTAX for one in found):
         found += [_floating(one) for one in floating_calls(source, imports)]
     return _within_bytes(source, _ordered(source, found), kept)
+
+
+def _of_unknown(raw: Raw) -> bool:
+    """A value of unknown type where a known one belongs. Where a tool's results have no schema this is no mistake
+    of the script: `new Set(result)` is a set of unknowns. Arguments are validated before they are sent anyway.
+    """
+    return raw["code"] in _MISMATCHES and "'unknown' is not assignable to" in str(raw["text"])
 
 
 def _kept(refusals: Sequence[Diagnostic], lines: set[int]) -> list[Diagnostic]:

@@ -65,7 +65,10 @@ async def test_a_run_is_tried_replayed_and_verified(database_url: str, s3_url: s
             0,
             f"matches: {len(case.expected['calls'])} calls\n{json.dumps(run.output, ensure_ascii=False)}\n",
         )
-        assert await command(stack, "verify", run.id, *scope) == (0, "values ok, root ok, replay matches\n")
+        assert await command(stack, "verify", run.id, *scope) == (
+            0,
+            "chain ok\nvalues ok, root ok, replay matches\n",
+        )
         code, text = await command(stack, "cassette", run.id, *scope)
         assert (code, json.loads(text)) == (0, cassette)
         (tmp_path / "cassette.json").write_text(text)

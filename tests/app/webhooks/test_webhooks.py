@@ -51,7 +51,8 @@ async def deliveries(api: Api, webhook: str, query: str = "") -> list[dict[str, 
     return list(answer.json()["data"])
 
 
-async def test_an_ended_run_is_told_as_the_api_shows_it(api: Api, receiver: Receiver) -> None:
+async def test_an_ended_run_is_told_as_the_api_shows_it(own_api: Api, receiver: Receiver) -> None:
+    api = own_api
     made = await hook(api, receiver.url)
     run = await completed(api, {"closed": 3}, labels={"team": "blue"})
     await tell(api)
@@ -68,7 +69,8 @@ async def test_an_ended_run_is_told_as_the_api_shows_it(api: Api, receiver: Rece
     assert events == {"data": [message], "next": None}
 
 
-async def test_every_ending_has_its_type(api: Api, receiver: Receiver) -> None:
+async def test_every_ending_has_its_type(own_api: Api, receiver: Receiver) -> None:
+    api = own_api
     made = await hook(api, receiver.url)
     await completed(api)
     failing = await api.puppet((await api.start())["id"])
@@ -85,7 +87,8 @@ async def test_every_ending_has_its_type(api: Api, receiver: Receiver) -> None:
     ]
 
 
-async def test_filters(api: Api, receiver: Receiver) -> None:
+async def test_filters(own_api: Api, receiver: Receiver) -> None:
+    api = own_api
     await hook(api, receiver.url + "/a", namespaces=["other"])
     await hook(api, receiver.url + "/b", labels={"team": "blue"})
     await hook(api, receiver.url + "/c", events=["run.failed"])
@@ -202,7 +205,8 @@ async def test_a_rotation_signs_with_both_secrets(own_api: Api, clock: Clock, re
     assert len(receiver.got[1].headers["webhook-signature"].split()) == 1
 
 
-async def test_a_forged_message_is_none(api: Api, receiver: Receiver) -> None:
+async def test_a_forged_message_is_none(own_api: Api, receiver: Receiver) -> None:
+    api = own_api
     made = await hook(api, receiver.url)
     await completed(api)
     await tell(api)
@@ -261,7 +265,8 @@ async def test_two_projectors_make_one_delivery(api: Api, receiver: Receiver) ->
     assert len(await deliveries(api, made["id"])) == 1
 
 
-async def test_a_ping_goes_to_one_endpoint(api: Api, receiver: Receiver) -> None:
+async def test_a_ping_goes_to_one_endpoint(own_api: Api, receiver: Receiver) -> None:
+    api = own_api
     made, other = await hook(api, receiver.url, events=["ping"]), await hook(api, receiver.url)
     asked = await api.call("POST", f"/v1/webhooks/{made['id']}/ping")
     assert asked.status_code == 202

@@ -111,7 +111,10 @@ async def test_a_run_that_kills_every_process_is_quarantined_and_its_neighbour_i
     await bench.worker()
     assert (await bench.until(poisoned, stopped)).status is RunStatus.QUARANTINED
     assert (await report_of(bench, poisoned))["code"] == "engine_crash"
-    assert [alone for run, alone, _ in pool.opened if run == poisoned] == [False, True]
+    alone = [alone for run, alone, _ in pool.opened if run == poisoned]
+    # A fresh process that is found dead before it was given anything is replaced, which is no attempt.
+    assert (alone[0], set(alone[1:])) == (False, {True})
+    assert len(alone) <= 3
     await bench.until(neighbour, called)
     await bench.complete(neighbour, 1, "done")
     assert (await bench.until(neighbour, stopped)).status is RunStatus.COMPLETED
