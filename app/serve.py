@@ -69,7 +69,7 @@ async def run(settings: Settings) -> None:
         store=store,
         retention=retention,
         engine=engine,
-        requests=RequestDesk(store.pool, hints, store.keys),
+        requests=RequestDesk(store.own_pool, hints, store.keys),
         wakeups=Wakeups(hints),
         blobs=blobs,
         box=box,

@@ -58,7 +58,9 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
         hints: HintBus | None = None,
     ) -> None:
         self.pool = pool
-        self.keys = NamespaceKeys(pool, data_key)
+        # Whose key it is was decided by whoever reached the row; organizations ask the sandbox under a key of their own.
+        self.own_pool: asyncpg.Pool = pool.system if isinstance(pool, TenantPool) else pool
+        self.keys = NamespaceKeys(self.own_pool, data_key)
         self._hints = hints
         if hints is not None:
             hints.on_message(self.keys.on_hint)
