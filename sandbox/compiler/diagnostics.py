@@ -55,19 +55,22 @@ def readable(
         follows = raw["code"] in _FOLLOWS and (source.place(start)[0] in refused or raw["code"] == 1294)
         if kept and follows:
             continue
-        told = explain(Context(source, toolset, imports, raw, start, end))
-        error = raw["category"] == 1 and raw["code"] not in WARNINGS and not (untyped and _of_unknown(raw))
+        context = Context(source, toolset, imports, raw, start, end)
+        told = explain(context)
+        error = (
+            raw["category"] == 1 and raw["code"] not in WARNINGS and not (untyped and _of_unknown(context))
+        )
         found.append(_Found(error, f"TS{raw['code']}", told.message, told.hint, start, end))
     if not any(one.code in _SYNTAX for one in found):
         found += [_floating(one) for one in floating_calls(source, imports)]
     return _within_bytes(source, _ordered(source, found), kept)
 
 
-def _of_unknown(raw: Raw) -> bool:
+def _of_unknown(context: Context) -> bool:
     """A value of unknown type where a known one belongs. Where a tool's results have no schema this is no mistake
     of the script: `new Set(result)` is a set of unknowns. Arguments are validated before they are sent anyway.
     """
-    return raw["code"] in _MISMATCHES and "'unknown' is not assignable to" in str(raw["text"])
+    return context.code in _MISMATCHES and "'unknown' is not assignable to" in context.text
 
 
 def _kept(refusals: Sequence[Diagnostic], lines: set[int]) -> list[Diagnostic]:
