@@ -36,6 +36,7 @@ from app.keeping.endpoints import router as keeping_router
 from app.keeping.repository import KeepingRepository
 from app.keeping.service import Keeping
 from app.keys.endpoints import router as keys_router
+from app.llms import LLMS_TXT
 from app.namespaces.endpoints import router as namespaces_router
 from app.namespaces.repository import NamespaceRepository
 from app.namespaces.service import Namespaces
@@ -99,17 +100,6 @@ from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Authenticator, Tenancy
 
 SECURITY_TXT_MS = 180 * 86_400_000
-LLMS_TXT = """# Rewind
-
-> Durable, deterministic runs of TypeScript scripts written by AI models.
-
-A script is TypeScript with a function `main(input)`. It is started with POST /v1/runs, calls tools of a
-toolset, sleeps and waits for signals for as long as it likes, and survives restarts. Every step is in the
-run's journal. Authenticate with `Authorization: Bearer` and an API key or a namespace token.
-
-- [OpenAPI document](/openapi.json): every call, its body, its answers and its errors
-- [Reference](/docs): the same for people
-"""
 
 
 def build_services(
