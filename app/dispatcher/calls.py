@@ -17,7 +17,7 @@ from app.dispatcher.mcp import ServerFailed, ServerRefused, Servers
 from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
 from app.errors import ToolsetInvalid
-from app.tasks.settling import TOOL_FAILED, completed, cut, invalid_arguments, invalid_result, too_large
+from app.tasks.settling import TOOL_FAILED, completed, invalid_arguments, invalid_result, too_large
 from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
@@ -98,8 +98,7 @@ class CallMaker:
         try:
             outcome = await self._make(flight, claim_id)
         except ToolFailed as error:
-            message = cut(flight.redactor.text(error.failure.message))
-            outcome = replace(error.failure, message=message)
+            outcome = replace(error.failure, message=flight.redactor.text(error.failure.message))
         except asyncio.CancelledError:
             if not flight.told_to_stop:
                 raise

@@ -14,7 +14,7 @@ from app.dispatcher.results import ToolFailed, failed
 from app.runs.views import ending_of
 from app.scripts.input import input_errors
 from app.scripts.service import Scripts
-from app.tasks.settling import completed, cut, invalid_arguments
+from app.tasks.settling import completed, invalid_arguments
 from app.toolsets.workflow_tools import WorkflowPin
 from app.values import Values
 from app.workflows.repository import WorkflowVersion
@@ -36,6 +36,7 @@ from sandbox.journal.entries import (
 from sandbox.journal.errors import QuotaExceeded
 from sandbox.journal.fork import idempotency_key
 from sandbox.journal.ids import Epoch, Json, NamespaceId, RunId, Seq, TimeMs
+from sandbox.journal.messages import bounded, cut
 from sandbox.store.interface import EventAppend, Guard, RunStatus, StartRun, StoredEntry
 from sandbox.store.postgres.calls import CallKey, ClaimedCall
 from sandbox.store.postgres.children import CallPlace, ChildNews, ChildStart
@@ -248,7 +249,7 @@ def outcome_of(news: ChildNews, end: StoredEntry) -> Value | ToolFailure:
 
 def _failure(name: str, code: Json, message: str, data: dict[str, Json]) -> ToolFailure:
     told = value_of({**data, **({"message": cut(str(data["message"]))} if "message" in data else {})})
-    return ToolFailure(name, None if code is None else str(code), cut(message), told)
+    return bounded(ToolFailure(name, None if code is None else str(code), message, told))
 
 
 def _first_made(call: ClaimedCall) -> CallKey:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.mcp import ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import HttpFailure, Trouble
-from app.tasks.settling import TOOL_FAILED, cut
+from app.tasks.settling import TOOL_FAILED
 from app.toolsets.definition import Shape
 from sandbox.journal.canonical import CanonicalError, parse_json
 from sandbox.journal.entries import ToolFailure
@@ -28,7 +28,7 @@ class ToolFailed(Exception):
 
 
 def failed(code: str, message: str, *, retryable: bool = False) -> ToolFailed:
-    return ToolFailed(ToolFailure("ToolError", code, cut(message), retryable=retryable))
+    return ToolFailed(ToolFailure("ToolError", code, message, retryable=retryable))
 
 
 def value_of_result(result: "types.CallToolResult", shape: Shape | None, *, structured: bool) -> Json:

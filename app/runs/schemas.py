@@ -83,6 +83,7 @@ class RunError(Answer):
     frame: str | None
     stack: str | None
     cause: Any = None
+    truncated: bool = False
     limit: str | None = None
     allowed: int | None = None
     used: int | None = None

@@ -174,6 +174,8 @@ def ending_of(end: StoredEntry | None) -> tuple[dict[str, Any] | None, str | Non
             shown["code"] = error.code
         if error.cause is not None:
             shown["cause"] = error.cause
+        if error.truncated:
+            shown["truncated"] = True
         return shown, None
     if isinstance(body, CancelRun):
         return None, body.reason

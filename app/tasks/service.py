@@ -15,7 +15,6 @@ from app.tasks.settling import (
     TOOL_FAILED,
     checked_text,
     completed,
-    cut,
     invalid_result,
     same_outcome,
     too_large,
@@ -118,7 +117,7 @@ class Tasks:
         failure = ToolFailure(
             name="ToolError",
             code=error.code or TOOL_FAILED,
-            message=cut(error.message),
+            message=error.message,
             data=None if text is None else await self._values.store(key[0], text),
             retryable=bool(error.retryable),
         )

@@ -5,8 +5,8 @@ from app.errors import from_canonical
 from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.entries import ToolCallCompleted, ToolFailure, Value
 from sandbox.journal.ids import Json, TimeMs
+from sandbox.journal.messages import bounded
 
-MESSAGE_BYTES_MAX = 8 * 1024
 TOOL_FAILED = "tool_failed"
 
 
@@ -26,7 +26,7 @@ def too_large(size: int, what: str) -> ToolFailure:
 
 def invalid_result(problem: str) -> ToolFailure:
     return ToolFailure(
-        "ToolError", "invalid_result", cut(f"the result does not match the tool's output schema: {problem}")
+        "ToolError", "invalid_result", f"the result does not match the tool's output schema: {problem}"
     )
 
 
@@ -34,16 +34,8 @@ def invalid_arguments(problem: str) -> ToolFailure:
     return ToolFailure(
         "ToolError",
         "invalid_arguments",
-        cut(f"the arguments do not match the tool's input schema: {problem}"),
+        f"the arguments do not match the tool's input schema: {problem}",
     )
-
-
-def cut(message: str) -> str:
-    """At most MESSAGE_BYTES_MAX bytes of a message."""
-    data = message.encode()
-    if len(data) <= MESSAGE_BYTES_MAX:
-        return message
-    return data[: MESSAGE_BYTES_MAX - 3].decode(errors="ignore") + "…"
 
 
 def completed(
@@ -52,7 +44,7 @@ def completed(
     return ToolCallCompleted(
         call=call,
         result=None if isinstance(outcome, ToolFailure) else outcome,
-        error=outcome if isinstance(outcome, ToolFailure) else None,
+        error=bounded(outcome) if isinstance(outcome, ToolFailure) else None,
         attempts=attempt,
         begun_at=begun_at,
     )

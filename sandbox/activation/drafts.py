@@ -213,6 +213,7 @@ class _Reader:
                 frame=frame,
                 stack=error.get("stack"),
                 cause=error.get("cause"),
+                truncated=bool(error.get("truncated")),
             )
         )
         return self._draft(EntryType.FAIL_RUN, body)

@@ -99,7 +99,7 @@ def ending(cassette: Cassette, texts: Texts) -> tuple[Any, dict[str, Any] | None
                 "frame": error.frame,
                 "stack": error.stack,
             }
-            optional = {"code": error.code, "cause": error.cause}
+            optional = {"code": error.code, "cause": error.cause, "truncated": error.truncated or None}
             return None, view | {name: value for name, value in optional.items() if value is not None}
         case e.RunAborted():
             end = cassette.end

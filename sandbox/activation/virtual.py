@@ -39,6 +39,7 @@ from sandbox.journal.entries import (
     Value,
 )
 from sandbox.journal.ids import Seq, Sha256, TimeMs
+from sandbox.journal.messages import bounded
 from sandbox.store.approvals import denial
 from sandbox.store.interface import CommandDraft, StoredEntry
 
@@ -323,7 +324,7 @@ class World:
 
     def _failure(self, error: Failure) -> ToolFailure:
         data = None if error.data is None else self._texts.value(error.data)
-        return ToolFailure(error.name, error.code, error.message, data, error.retryable)
+        return bounded(ToolFailure(error.name, error.code, error.message, data, error.retryable))
 
     # -- Stopping
 

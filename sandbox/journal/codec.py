@@ -31,7 +31,8 @@ _CLASS_OF = {type_: cls for cls, type_ in TYPE_OF.items()}
 _WIRE_NAMES = {"from_": "from", "event": "cause"}
 _OPTIONAL: dict[type, set[str]] = {
     entries.Parent: {"call"},
-    entries.ScriptError: {"code", "cause"},
+    entries.ScriptError: {"code", "cause", "truncated"},
+    entries.ToolFailure: {"truncated"},
     entries.RunStarted: {"parent", "forked_at", "origin"},
     entries.ScheduleToolCall: {"idempotency_key"},
     entries.ToolCallCompleted: {"result", "error", "begun_at", "reused"},

@@ -122,6 +122,8 @@ class ToolFailure:
     message: str
     data: Value | None = None
     retryable: bool = False
+    truncated: bool = False
+    """The message was too long and is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class ScriptError:
     frame: str | None = None
     stack: str | None = None
     cause: Json = None
+    truncated: bool = False
+    """A text of it was too long and is cut."""
 
 
 # -- Events: from the world to the script

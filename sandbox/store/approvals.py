@@ -6,8 +6,7 @@ from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import ApprovalDecided, ToolCallCompleted, ToolFailure
 from sandbox.journal.ids import NamespaceId, RunId
-
-MESSAGE_BYTES_MAX = 8 * 1024
+from sandbox.journal.messages import bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,4 @@ def denial(tool: str, decided: ApprovalDecided) -> ToolFailure:
     message += "" if decided.by is None else f" by {decided.by}"
     message += "" if decided.reason is None else f": {decided.reason}"
     data = value_of({"reason": decided.reason, "by": decided.by, "expired": expired})
-    return ToolFailure("ApprovalDeniedError", None, _cut(message), data)
-
-
-def _cut(message: str) -> str:
-    data = message.encode()
-    if len(data) <= MESSAGE_BYTES_MAX:
-        return message
-    return data[: MESSAGE_BYTES_MAX - 3].decode(errors="ignore") + "…"
+    return bounded(ToolFailure("ApprovalDeniedError", None, message, data))

@@ -158,6 +158,7 @@ async def test_a_failure_is_recorded_as_the_script_will_see_it(api: Api) -> None
     assert (second["error"]["code"], second["error"]["retryable"]) == ("mine", True)
     assert second["error"]["data"]["value"] == {"k": 1}
     assert len(second["error"]["message"].encode()) <= 8_192
+    assert second["error"]["truncated"] is True
     assert (await settle(api, "fail", {"token": tasks[0]["token"], "error": errors[0]}))[0]["ok"]
 
 

@@ -35,6 +35,39 @@ async def test_a_log_value_above_8_kib_is_cut_and_marked(rig: Rig) -> None:
         assert 8_000 < len(line.values[0].encode()) <= 8 * 1024
 
 
+async def test_an_error_with_a_text_above_8_kib_is_cut_and_marked(rig: Rig) -> None:
+    await rig.start("throw Object.assign(new Error('é'.repeat(9_000)), { cause: new Error('no') });")
+    (ended,) = rig.bodies(e.FailRun)
+    error = ended.error
+    assert error.truncated
+    assert error.stack is not None
+    for text in (error.message, error.stack):
+        assert 8_000 < len(text.encode()) <= 8 * 1024
+        assert text.endswith("é…")
+    assert "truncated" not in error.cause
+
+
+async def test_an_error_that_fits_is_whole(rig: Rig) -> None:
+    await rig.start("throw Object.assign(new Error('x'.repeat(8_000)), { cause: 'y'.repeat(8_190) });")
+    (ended,) = rig.bodies(e.FailRun)
+    assert (ended.error.truncated, ended.error.message) == (False, "x" * 8_000)
+
+
+async def test_the_error_of_which_a_text_was_cut_is_the_one_marked(rig: Rig) -> None:
+    await rig.start("throw new Error('no', { cause: new Error('z'.repeat(20_000)) });")
+    (ended,) = rig.bodies(e.FailRun)
+    assert not ended.error.truncated
+    assert ended.error.cause["truncated"] is True
+    assert len(ended.error.cause["message"].encode()) <= 8 * 1024
+
+
+async def test_what_was_thrown_and_is_no_error_is_cut_and_marked(rig: Rig) -> None:
+    await rig.start("throw 'w'.repeat(20_000);")
+    (ended,) = rig.bodies(e.FailRun)
+    assert ended.error.truncated
+    assert len(ended.error.message.encode()) <= 8 * 1024
+
+
 async def test_outcomes_and_the_end_may_exceed_the_history(rig: Rig) -> None:
     await rig.start(
         "await Promise.all(Array.from({ length: 8 }, (_, n) => g.echo({ n }))); return 'done';",
