@@ -1,5 +1,6 @@
 """A run that kills its sandbox process, and one whose replay exceeds what it once survived: tried once more, alone."""
 
+import asyncio
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from sandbox.journal.entries import END_TYPES, Limits
 from sandbox.journal.ids import Epoch, RunId
 from sandbox.store.interface import RunRecord, RunStatus
 from sandbox.store.sealing import entry_place
+from tests.fixtures.turns import turn, until
 from tests.sandbox.worker.conftest import Bench
 
 SCRIPT = """
@@ -31,6 +33,8 @@ class Deadly:
     pool: ChildPool
     victims: dict[RunId, int] = field(default_factory=dict)
     """How often more."""
+    early: bool = False
+    """Killed, and gone, before the run is given anything."""
     opened: list[tuple[str, bool, int]] = field(default_factory=list)
 
     @property
@@ -39,22 +43,43 @@ class Deadly:
 
     async def open(self, setup: RunSetup) -> "IsolateInChild | _Killing":
         isolate = await self.pool.open(setup)
-        pid = isolate._child.pid
-        self.opened.append((setup.run, setup.alone, pid))
+        self.opened.append((setup.run, setup.alone, isolate._child.pid))
         if self.victims.get(RunId(setup.run), 0) > 0:
             self.victims[RunId(setup.run)] -= 1
-            return _Killing(isolate, pid)
+            return _Killing(isolate, self.early)
         return isolate
 
 
 @dataclass
 class _Killing:
+    """The process dies while this run, and no other, is inside.
+
+    Killed before, it would be found dead and replaced, which blames nobody; running on, it might have answered.
+    """
+
     isolate: IsolateInChild
-    pid: int
+    early: bool
 
     async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
-        os.kill(self.pid, signal.SIGKILL)
-        return await self.isolate.deliver(events, cpu_factor=cpu_factor)
+        child = self.isolate._child
+        if self.early:
+            os.kill(child.pid, signal.SIGKILL)
+            await until(lambda: child.dead)
+            return await self.isolate.deliver(events, cpu_factor=cpu_factor)
+        while child.turns.taken:
+            await turn()
+        os.kill(child.pid, signal.SIGSTOP)
+        killing = asyncio.create_task(self._kill_when_inside(events))
+        try:
+            return await self.isolate.deliver(events, cpu_factor=cpu_factor)
+        finally:
+            killing.cancel()
+
+    async def _kill_when_inside(self, events: Sequence[bytes]) -> None:
+        child = self.isolate._child
+        while child._flight is None or child._flight.events is not events:
+            await turn()
+        os.kill(child.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         await self.isolate.close()
@@ -103,6 +128,19 @@ async def test_a_run_whose_process_dies_once_goes_on_alone_in_a_fresh_one(bench:
     assert second[2] not in {child.pid for child in pool.pool.children}, "it was not alone"
 
 
+async def test_a_process_found_dead_before_it_was_given_anything_is_replaced_and_blames_nobody(
+    bench: Bench,
+) -> None:
+    run = await bench.start(SCRIPT)
+    pool = deadly(bench, {run: 3})
+    pool.early = True
+    await bench.worker()
+    await bench.until(run, called)
+    await bench.complete(run, 1, "done")
+    assert (await bench.until(run, stopped)).status is RunStatus.COMPLETED
+    assert [alone for _, alone, _ in pool.opened] == [False] * 4
+
+
 async def test_a_run_that_kills_every_process_is_quarantined_and_its_neighbour_is_not(bench: Bench) -> None:
     poisoned = await bench.start(SCRIPT)
     neighbour = await bench.start(SCRIPT)
@@ -112,9 +150,7 @@ async def test_a_run_that_kills_every_process_is_quarantined_and_its_neighbour_i
     assert (await bench.until(poisoned, stopped)).status is RunStatus.QUARANTINED
     assert (await report_of(bench, poisoned))["code"] == "engine_crash"
     alone = [alone for run, alone, _ in pool.opened if run == poisoned]
-    # A fresh process that is found dead before it was given anything is replaced, which is no attempt.
-    assert (alone[0], set(alone[1:])) == (False, {True})
-    assert len(alone) <= 3
+    assert alone == [False, True]
     await bench.until(neighbour, called)
     await bench.complete(neighbour, 1, "done")
     assert (await bench.until(neighbour, stopped)).status is RunStatus.COMPLETED
