@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.durations import duration_ms
 from app.errors import ToolsetInvalid, join_path
 from app.toolsets.http_tool import check_http, http_spec, pinned_http
-from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
 from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
 from app.toolsets.names import name_problem, script_names, split_name
 from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
-from app.toolsets.schema_limits import NUL
 from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
 from app.toolsets.workflow_tools import WorkflowPin, pin_of
+from sandbox.compiler.json_schema import SchemaError, ValueValidator, check_schema
+from sandbox.compiler.schema_limits import NUL
 from sandbox.compiler.typed_tools import typed_tools
 from sandbox.journal.canonical import CanonicalError, canonical_text, sha256_hex
 from sandbox.journal.errors import FieldError

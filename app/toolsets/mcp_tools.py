@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
 from app.errors import join_path
-from app.toolsets.json_schema import SchemaError, check_schema
 from app.toolsets.names import NAME_CHARS_MAX, group_problem, to_identifier
 from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
 from app.toolsets.schemas import McpBody, SecretRef
+from sandbox.compiler.json_schema import SchemaError, check_schema
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Json
 from tenancy.secrets import NAME as SECRET_NAME

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sandbox.activation.contracts import Contracts
 from sandbox.activation.outcome import ByDigest, call_view, decoded, ending, missing_view, report_of, whole
 from sandbox.activation.ports import Blobs, Isolates
 from sandbox.activation.reenacted import Play
@@ -53,9 +54,10 @@ async def try_script(sandbox: Sandbox, question: Mapping[str, Any], namespace: N
 
     Else `{refused: {path, message}}` or `{diagnostics}`. Errors: ChildDied, SandboxFault.
     """
-    texts = Texts()
+    texts, contracts = Texts(), Contracts(question["tools"])
     try:
         scenario = read_scenario(question)
+        contracts.check_mocks(question.get("mocks"))
         given = texts.value(value_text(question.get("input"), "input"))
     except ScenarioError as error:
         return {"refused": {"path": error.path, "message": error.message}}
@@ -84,7 +86,8 @@ async def try_script(sandbox: Sandbox, question: Mapping[str, Any], namespace: N
         limits=started.limits,
         source=source,
     )
-    return report_of(await World(play, started, scenario, texts).run(sandbox), texts)
+    world = World(play, started, scenario, texts, contracts=contracts)
+    return report_of(await world.run(sandbox), texts)
 
 
 # -- Replays

@@ -12,6 +12,7 @@ from typing import Literal
 
 from sandbox.activation.agenda import Agenda, Occurrence
 from sandbox.activation.budget import Budget
+from sandbox.activation.contracts import Contracts
 from sandbox.activation.drafts import Emission, withdrawn_body
 from sandbox.activation.ports import Isolates
 from sandbox.activation.reenacted import Play, Reaction, Reenacted
@@ -73,6 +74,7 @@ class World:
     """One run from its start to its end, or to where nothing can happen any more.
 
     `unanswered`: a call without answer fails with `no_answer`, or stops everything.
+    `contracts`: what tools take is checked, as before a call is sent.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class World:
         texts: Texts,
         *,
         unanswered: Literal["fails", "stops"] = "fails",
+        contracts: Contracts | None = None,
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._play = play
@@ -90,6 +93,7 @@ class World:
         self._scenario = scenario
         self._texts = texts
         self._unanswered = unanswered
+        self._contracts = contracts or Contracts([])
         self._clock = clock or asyncio.get_running_loop().time
         self._answers = Answers(scenario)
         self._agenda = Agenda()
@@ -258,6 +262,10 @@ class World:
             self._answers.take(tool, args.sha256)
             self._complete_now(call, pending, denied(tool))
             return
+        refused = self._refused(tool, args)
+        if refused is not None:
+            self._complete_now(call, pending, refused)
+            return
         answer = self._answers.take(tool, args.sha256)
         if answer is None:
             missing = self._missed(draft, tool, args)
@@ -265,6 +273,13 @@ class World:
                 self._complete_now(call, pending, no_answer(missing))
             return
         self._answered(draft, pending, answer)
+
+    def _refused(self, tool: str, args: Value) -> Failure | None:
+        """Arguments that the tool does not take; what was recorded for them says so itself."""
+        answer = self._answers.peek(tool, args.sha256)
+        if answer is not None and answer.source == "cassette":
+            return None
+        return self._contracts.refused(tool, self._texts.text(args))
 
     def _missed(self, draft: CommandDraft, tool: str, args: Value) -> Missing:
         missing = Missing(draft.n, tool, self._texts.text(args), draft.line)

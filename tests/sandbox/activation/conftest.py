@@ -29,8 +29,11 @@ class Stage:
 
     pool: ChildPool
 
-    async def tried(self, source: str, *tools: str, gated: tuple[str, ...] = (), **question: Json) -> Json:
-        definitions = [{"name": name} for name in tools]
+    async def tried(
+        self, source: str, *tools: str | dict[str, Any], gated: tuple[str, ...] = (), **question: Json
+    ) -> Json:
+        """`tools`: names, or definitions with their schemas."""
+        definitions = [{"name": tool} if isinstance(tool, str) else tool for tool in tools]
         definitions += [{"name": name, "approval": True} for name in gated]
         asked = {"source": source, "epoch": 1, "tools": definitions, "namespace": "acme", **question}
         report = json.loads(orjson.dumps(await try_script(self.pool, asked, NAMESPACE)))

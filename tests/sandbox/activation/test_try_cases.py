@@ -36,8 +36,12 @@ def check(report: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize("script", CASES, ids=lambda path: path.parent.name)
 async def test_case(stage: Stage, script: Path) -> None:
     source, spec, expected = load(script)
+    tools = [
+        {"name": name, "input_schema": known["inputSchema"], "output_schema": known["outputSchema"]}
+        for name, known in spec["schemas"].items()
+    ]
     report = await stage.tried(
-        source, *spec["tools"], input=spec["input"], mocks=spec["tools"], signals=spec.get("signals")
+        source, *tools, input=spec["input"], mocks=spec["tools"], signals=spec.get("signals")
     )
     check(report, expected)
     assert [entry["seq"] for entry in report["journal"]] == list(range(len(report["journal"])))

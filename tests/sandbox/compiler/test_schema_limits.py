@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from app.toolsets.json_schema import SchemaError, ValueValidator, check_schema
-from app.toolsets.schema_limits import (
+from sandbox.compiler.json_schema import SchemaError, ValueValidator, check_schema
+from sandbox.compiler.schema_limits import (
     EVALUATIONS_MAX,
     SCHEMA_DEPTH_MAX,
     VALUE_DEPTH_MAX,

@@ -4,12 +4,19 @@ Schemas come from customers: nothing is ever fetched for them, and patterns run 
 bounded, so that no schema can stall a process that serves others.
 """
 
+import itertools
 from typing import Any
 
 import jsonschema_rs
 from jsonschema_rs import FancyRegexOptions, RegexOptions
 
-from app.toolsets.schema_limits import VALUE_DEPTH_MAX, depth_of, size_problem, usable_depth, usable_depths
+from sandbox.compiler.schema_limits import (
+    VALUE_DEPTH_MAX,
+    depth_of,
+    size_problem,
+    usable_depth,
+    usable_depths,
+)
 from sandbox.compiler.schema_refs import References, UnresolvedRef
 from sandbox.journal.canonical import path_text
 
@@ -78,19 +85,20 @@ class ValueValidator:
 
     def problem(self, value: Any) -> str | None:
         """Say what is wrong with the value, by path; None when it is valid or cannot be checked."""
+        found = self.problems(value)
+        return "; ".join(f"{path}: {message}" if path else message for path, message in found) or None
+
+    def problems(self, value: Any) -> list[tuple[str, str]]:
+        """(path, what is wrong there), the first few; none when the value is valid or cannot be checked."""
         if self._validator is None:
-            return None
+            return []
         if _deeper(value, self._checked_depth) or self._validator.is_valid(value):
-            return None
+            return []
         if _deeper(value, self._explained_depth):
-            return "the value does not match the schema, which has too many branches to say where"
-        found = []
-        for error in self._validator.iter_errors(value):
-            path = path_text(tuple(error.instance_path))
-            found.append(f"{path}: {_short(error.message)}" if path else _short(error.message))
-            if len(found) == _ERRORS_MAX:
-                break
-        return "; ".join(found) or "the value does not match the schema"
+            return [("", "the value does not match the schema, which has too many branches to say where")]
+        errors = itertools.islice(self._validator.iter_errors(value), _ERRORS_MAX)
+        found = [(path_text(tuple(error.instance_path)), _short(error.message)) for error in errors]
+        return found or [("", "the value does not match the schema")]
 
 
 def _deeper(value: Any, depth_max: int) -> bool:
