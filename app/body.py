@@ -3,6 +3,7 @@
 from starlette.requests import ClientDisconnect, Request
 
 from app.errors import InvalidJson, TooLarge, UnsupportedMediaType, from_canonical
+from app.large import beside_loop, note_body
 from sandbox.journal.canonical import DEPTH_MAX, CanonicalError, parse_json
 from sandbox.journal.ids import Json
 
@@ -32,6 +33,7 @@ async def read_body(request: Request, limit: int) -> bytes:
             chunks.append(chunk)
     except ClientDisconnect:
         raise InvalidJson("The connection was closed before the body was complete.") from None
+    note_body(size)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
@@ -46,10 +48,10 @@ def require_json(request: Request) -> None:
     raise UnsupportedMediaType(f"Send the body as `Content-Type: application/json`, {given}.")
 
 
-def parse_body(raw: bytes) -> Json:
+async def parse_body(raw: bytes) -> Json:
     """Read strict JSON; the depth limit of the values within is left to who takes them."""
     try:
-        return parse_json(raw, depth_max=DEPTH_MAX + DEPTH_ROOM)
+        return await beside_loop(parse_json, raw, depth_max=DEPTH_MAX + DEPTH_ROOM)
     except CanonicalError as error:
         raise from_canonical(error) from None
 
@@ -60,7 +62,7 @@ async def read_json(request: Request, *, limit: int = BODY_BYTES_MAX) -> Json:
     require_json(request)
     if not raw.strip():
         raise InvalidJson("This call needs a JSON body; it is empty.")
-    return parse_body(raw)
+    return await parse_body(raw)
 
 
 def _too_large(limit: int) -> TooLarge:

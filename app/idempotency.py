@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from starlette.requests import Request
 
 from app.errors import invalid
+from app.large import beside_loop
 from sandbox.journal.canonical import canonical_text
 from sandbox.journal.ids import Json
 
@@ -27,7 +28,7 @@ def idempotency_key(request: Request) -> str | None:
     return key
 
 
-def request_sha256(body: Json, *, without: Iterable[str] = ()) -> bytes:
+async def request_sha256(body: Json, *, without: Iterable[str] = ()) -> bytes:
     """Digest of the canonical body, less the fields that do not make another request of it."""
     left_out = set(without)
     counted = (
@@ -35,4 +36,4 @@ def request_sha256(body: Json, *, without: Iterable[str] = ()) -> bytes:
         if isinstance(body, dict)
         else body
     )
-    return hashlib.sha256(canonical_text(counted, depth_max=_DEPTH_MAX)).digest()
+    return hashlib.sha256(await beside_loop(canonical_text, counted, depth_max=_DEPTH_MAX)).digest()

@@ -101,7 +101,7 @@ class StrictRoute(APIRoute):
                 request._body = raw
                 if raw.strip():
                     require_json(request)
-                    request._json = parse_body(raw)
+                    request._json = await parse_body(raw)
                 elif not optional:
                     require_json(request)
                     raise InvalidJson("This call needs a JSON body; it is empty.")

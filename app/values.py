@@ -4,6 +4,7 @@ from typing import Protocol
 
 from app.body import VALUE_BYTES_MAX
 from app.errors import TooLarge, from_canonical
+from app.large import beside_loop
 from sandbox.journal.canonical import CanonicalError, canonical_text, value_of_text
 from sandbox.journal.entries import Value
 from sandbox.journal.errors import FieldError
@@ -27,7 +28,7 @@ class Values:
         Errors: ApiError with the path of what cannot be a value; TooLarge.
         """
         try:
-            text = canonical_text(value)
+            text = await beside_loop(canonical_text, value)
         except CanonicalError as error:
             raise from_canonical(error, within=path) from None
         if len(text) > VALUE_BYTES_MAX:

@@ -42,7 +42,7 @@ async def create_key(request: Request, body: KeyBody, caller: Caller, services: 
         caller.organization,
         wanted,
         key=idempotency_key(request),
-        request_sha256=request_sha256(await request.json()),
+        request_sha256=await request_sha256(await request.json()),
     )
     if made.secret is None:
         return json_response(_view(made.row), headers=REPLAYED)

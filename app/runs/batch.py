@@ -56,7 +56,7 @@ async def start_runs(
     With an Idempotency-Key, the same request again answers the same runs, and tries again what was refused.
     """
     key = idempotency_key(request)
-    sha256 = request_sha256(await request.json())
+    sha256 = await request_sha256(await request.json())
     starter = _Starter(request, caller, services, namespace, key, sha256)
     if key is not None:
         await services.runs.reserve_batch(caller, key, sha256)

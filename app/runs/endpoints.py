@@ -85,7 +85,7 @@ async def start_run(
         within,
         body,
         key=key,
-        request_sha256=request_sha256(await request.json(), without=("wait", "until", "namespace")),
+        request_sha256=await request_sha256(await request.json(), without=("wait", "until", "namespace")),
     )
     record = await services.runs.wait(within.id, started.run, body.wait, body.until)
     view = await services.runs.view(record)
@@ -245,7 +245,7 @@ async def send_signal(
     target = checked_run(caller, run)
     within = await services.tenancy.namespace(caller, namespace, write=True)
     sent = await services.signals.send(
-        caller, within, target, body, key=key, request_sha256=request_sha256(await request.json())
+        caller, within, target, body, key=key, request_sha256=await request_sha256(await request.json())
     )
     return json_response(
         {"id": sent.id, "duplicate": sent.duplicate}, 202, REPLAYED if sent.replayed else None

@@ -60,7 +60,7 @@ async def fork_run(
     parent = checked_run(caller, run)
     within = await services.tenancy.namespace(caller, namespace, write=True)
     counted = {"run": parent, **asked.model_dump(exclude_unset=True)}
-    sha256 = request_sha256(counted, without=("wait",))
+    sha256 = await request_sha256(counted, without=("wait",))
     started = None
     if not asked.dry_run:
         started = await services.forks.known(caller, within.id, key, sha256)

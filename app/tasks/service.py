@@ -67,7 +67,7 @@ class Tasks:
 
     async def complete(self, principal: Principal, items: Sequence[CompleteItem]) -> list[Result]:
         """Record results. ApiError, and nothing is recorded, when one of them cannot be a value."""
-        texts = [checked_text(item.result, f"items[{i}].result") for i, item in enumerate(items)]
+        texts = [await checked_text(item.result, f"items[{i}].result") for i, item in enumerate(items)]
         return await _each(
             [self._complete(principal, item, text) for item, text in zip(items, texts, strict=True)]
         )
@@ -75,7 +75,7 @@ class Tasks:
     async def fail(self, principal: Principal, items: Sequence[FailItem]) -> list[Result]:
         """Record failures, or offer the call again where its tool's `retry` says so."""
         texts = [
-            checked_text(item.error.data, f"items[{i}].error.data")
+            await checked_text(item.error.data, f"items[{i}].error.data")
             if "data" in item.error.model_fields_set
             else None
             for i, item in enumerate(items)

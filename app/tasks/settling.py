@@ -1,7 +1,8 @@
-"""How a settled task ends its call: the completion that is recorded, and whether a repeat is the same. Pure."""
+"""How a settled task ends its call: the completion that is recorded, and whether a repeat is the same."""
 
 from app.body import VALUE_BYTES_MAX
 from app.errors import from_canonical
+from app.large import beside_loop
 from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.entries import ToolCallCompleted, ToolFailure, Value
 from sandbox.journal.ids import Json, TimeMs
@@ -10,10 +11,10 @@ from sandbox.journal.messages import bounded
 TOOL_FAILED = "tool_failed"
 
 
-def checked_text(value: Json, path: str) -> bytes:
+async def checked_text(value: Json, path: str) -> bytes:
     """The canonical text of a result or of error data. ApiError with the path of what cannot be one."""
     try:
-        return canonical_text(value)
+        return await beside_loop(canonical_text, value)
     except CanonicalError as error:
         raise from_canonical(error, within=path) from None
 

@@ -74,7 +74,7 @@ async def create_token(request: Request, body: TokenBody, caller: Caller, servic
         caller,
         wanted,
         key=idempotency_key(request),
-        request_sha256=request_sha256(await request.json()),
+        request_sha256=await request_sha256(await request.json()),
     )
     view = _token_view(token, namespace)
     if secret is None:

@@ -37,7 +37,7 @@ async def put_toolset(request: Request, body: ToolsetBody, caller: Caller, servi
         caller,
         body,
         key=idempotency_key(request),
-        request_sha256=request_sha256(await request.json()),
+        request_sha256=await request_sha256(await request.json()),
     )
     if replayed:
         return json_response(view, headers=REPLAYED)

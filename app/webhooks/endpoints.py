@@ -46,7 +46,7 @@ async def create_webhook(request: Request, body: WebhookBody, caller: Caller, se
         caller,
         body.model_dump(),
         key=idempotency_key(request),
-        request_sha256=request_sha256(await request.json()),
+        request_sha256=await request_sha256(await request.json()),
     )
     if made.secret is None:
         return json_response(_webhook(made.row), headers=REPLAYED)

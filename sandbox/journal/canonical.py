@@ -68,9 +68,10 @@ def _refusal(path: _Path, code: str, message: str) -> CanonicalError:
 _encode_fast: Callable[[object], str] = JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
 ).encode
-# What the C encoder writes differently: floats, and integers near 2^53 and above. It also sorts keys by code
-# points, which matters beside characters beyond the BMP. Inside a string these only cost the slow path.
-_CAREFUL_NUMBER = re.compile(r"[:,\[]-?[0-9](?:[0-9]{15}|[0-9]*[.e])")
+# What the C encoder writes differently: floats without a fraction or with an exponent, and integers near 2^53 and
+# above. It also sorts keys by code points, which matters beside characters beyond the BMP. Inside a string these
+# only cost the slow path.
+_CAREFUL_NUMBER = re.compile(r"[:,\[]-?[0-9](?:[0-9]{15}|[0-9]*+(?:\.0[],}]|(?:\.[0-9]++)?e))")
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
@@ -83,10 +84,10 @@ def canonical_text(value: object, *, depth_max: int = DEPTH_MAX) -> bytes:
     try:
         if isinstance(value, dict | list):
             text = _encode_fast(value)
-            shallow = text.count("[") + text.count("{") <= depth_max
-            if shallow and not _CAREFUL_NUMBER.search(text) and (text.isascii() or not _ASTRAL.search(text)):
+            if not _CAREFUL_NUMBER.search(text) and (text.isascii() or not _ASTRAL.search(text)):
+                check_depth(text, depth_max)
                 return text.encode()
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, RecursionError, CanonicalError):
         pass  # the careful writer says what is wrong and where
     parts: list[str] = []
     _write(value, parts.append, (), depth_max)
@@ -197,7 +198,8 @@ def _object(pairs: list[tuple[str, Json]]) -> object:
 def _float(text: str) -> object:
     number = float(text)
     if number - number == 0:
-        return number
+        # Equal values, and what is whole is written by the fast path.
+        return int(number) if number.is_integer() and abs(number) < _INTEGER_MAX else number
     return _Refused("number_out_of_range", f"the number {text[:40]} is beyond the largest double")
 
 
@@ -207,7 +209,7 @@ def _integer(text: str) -> object:
 
 
 # int() raises ValueError for NaN and the infinities, which are the only constants.
-_parse_fast = JSONDecoder(object_pairs_hook=_object_or_raise, parse_constant=int).decode
+_parse_fast = JSONDecoder(object_pairs_hook=_object_or_raise, parse_constant=int, parse_float=_float).decode
 _parse_carefully = JSONDecoder(
     object_pairs_hook=_object,
     parse_constant=lambda text: _Refused("invalid_json", f"{text} is no JSON"),

@@ -186,6 +186,24 @@ def _oracle(value: Any) -> Iterator[str]:
         yield number_text(float(value))
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([1.0, 2.5], "[1,2.5]"),
+        ({"a": -0.0}, '{"a":0}'),
+        ([1e-5, 1e-7], "[0.00001,1e-7]"),
+        ([1e16, 1e21], "[10000000000000000,1e+21]"),
+        ([1234567890123456.0], "[1234567890123456]"),
+        ([2**53 + 1], "[9007199254740992]"),
+        (["1.0,", "x:1e5]"], '["1.0,","x:1e5]"]'),
+        ([[{"b": 1.25, "a": [0.5]}]] * 200, "[" + ",".join(['[{"a":[0.5],"b":1.25}]'] * 200) + "]"),
+    ],
+)
+def test_numbers_are_spelled_as_in_ecmascript_wherever_they_stand(value: Any, text: str) -> None:
+    assert canonical_text(value).decode() == text
+    assert canonical_text(parse_json(json.dumps(value))).decode() == text
+
+
 @settings(max_examples=300, deadline=None)
 @given(_values)
 def test_canonical_text_agrees_with_the_oracle(value: Any) -> None:

@@ -1,0 +1,48 @@
+"""Work that grows with a large body, done beside the event loop.
+
+Reading and writing 16 MiB of JSON takes up to seconds. On the loop, one tenant's body would hold up everybody's
+requests for as long; in a thread the interpreter changes between both every few milliseconds. There is one thread,
+so that many large bodies wait for each other and not the small ones for them.
+"""
+
+import asyncio
+import gc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+LARGE_BYTES = 128 * 1024
+"""From here on the work takes longer (a millisecond or more) than the way to a thread and back."""
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+_body_bytes: ContextVar[int] = ContextVar("body_bytes", default=0)
+_thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+
+
+def note_body(size: int) -> None:
+    """Say how many bytes the body of the request at hand has."""
+    _body_bytes.set(size)
+
+
+async def beside_loop(
+    work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
+) -> Result:
+    """Call `work`: in the thread when the request at hand has a large body."""
+    if _body_bytes.get() < LARGE_BYTES:
+        return work(*args, **options)
+    return await asyncio.get_running_loop().run_in_executor(
+        _thread, _uncollected, partial(work, *args, **options)
+    )
+
+
+def _uncollected(work: Callable[[], Result]) -> Result:
+    """Without the cycle collector, which would walk through millions of new lists again and again, all threads halted."""
+    gc.disable()
+    try:
+        return work()
+    finally:
+        gc.enable()
