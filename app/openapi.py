@@ -6,12 +6,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from app.errors import PROBLEM_JSON, InvalidJson, TooLarge, UnsupportedMediaType
 from app.routing import Needs, StrictRoute, needs_of
 from app.schemas import Answer
+from app.scripts.schemas import DiagnosticView
 from app.tasks.endpoints import CALLS
 from app.tasks.endpoints import SCOPE as TASKS_SCOPE
 from sandbox.journal.errors import ApiError, Unavailable
@@ -53,6 +54,8 @@ class ProblemError(Answer):
 
 
 class Problem(Answer):
+    model_config = ConfigDict(extra="allow")
+
     type: str
     title: str
     status: int
@@ -60,6 +63,12 @@ class Problem(Answer):
     detail: str
     request_id: str
     errors: list[ProblemError]
+    diagnostics: list[DiagnosticView] | None = Field(default=None, description="Of `script_refused`.")
+    input_type: str | None = Field(default=None, description="Of `input_refused`: what the input must be.")
+    quota: str | None = Field(default=None, description="Of `quota_exceeded`, with the three after it.")
+    limit: int | None = None
+    used: int | None = None
+    resets_at: str | None = None
 
 
 def openapi_of(app: FastAPI, version: str) -> Callable[[], dict[str, Any]]:

@@ -99,7 +99,7 @@ async def list_runs(
     caller: Caller,
     services: Edge,
     namespace: NamespaceName = None,
-    status: Status | None = None,
+    status: Annotated[list[Status] | None, Query(description="Given more than once: any of them.")] = None,
     script: Annotated[str | None, Query(description="Digest of a script.")] = None,
     workflow: Annotated[str | None, Query(max_length=64)] = None,
     toolset: Annotated[str | None, Query(description="`name` or `name@sha256:…`.")] = None,
@@ -116,7 +116,7 @@ async def list_runs(
         found = await _own_run(services, caller.narrow.run, within)
         return json_response({"data": await services.runs.views(found), "next": None})
     matching = run_filter(
-        status=status,
+        statuses=status or (),
         labels=label_filters(request),
         script=script,
         workflow=workflow,

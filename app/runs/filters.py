@@ -1,6 +1,6 @@
 """The filters of `GET /runs` and of `POST /runs/cancel`: read and checked in one place."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -25,7 +25,7 @@ LABEL_PREFIX = "label."
 class FilterBody(Body):
     """As `GET /runs` takes it, without a page; `labels: {k: v}` may also be written `label.k: v`."""
 
-    status: Status | None = None
+    status: Status | list[Status] | None = None
     labels: Labels = Field(default_factory=dict)
     script: str | None = None
     workflow: str | None = Field(default=None, max_length=64)
@@ -53,7 +53,7 @@ class FilterBody(Body):
 
     def to_filter(self) -> RunFilter:
         return run_filter(
-            status=self.status,
+            statuses=[self.status] if isinstance(self.status, str) else self.status or (),
             labels=self.labels,
             script=self.script,
             workflow=self.workflow,
@@ -68,7 +68,7 @@ class FilterBody(Body):
 
 def run_filter(
     *,
-    status: str | None,
+    statuses: Sequence[str],
     labels: Mapping[str, str],
     script: str | None,
     workflow: str | None,
@@ -84,7 +84,7 @@ def run_filter(
         if text is not None and "\0" in text:
             raise invalid(name, "invalid_value", "The character U+0000 is not allowed here.")
     return RunFilter(
-        status=None if status is None else RunStatus[status.upper()],
+        statuses=tuple(RunStatus[status.upper()] for status in statuses),
         labels=dict(labels),
         script=_pattern(within + "script", script, DIGEST),
         workflow=workflow,

@@ -289,8 +289,10 @@ class Runs:
             record.namespace, record.run, after=Seq(record.end_seq - 1), limit=1
         )
         output = output_of(end[0] if end else None)
-        if output is None or output.redacted:
+        if output is None:
             raise NotFound(f"The run has no output: it is {record.status.name.lower()}.")
+        if output.redacted:
+            raise NotFound("The output of this run was redacted: only its digest is left, in the journal.")
         if offset > output.bytes:
             raise invalid("offset", "invalid_value", f"The output has {output.bytes} bytes.")
         text = await self.values.text(record.namespace, output)

@@ -1,6 +1,5 @@
 """Signals to runs: recorded once by id, whether or not anything waits for them yet."""
 
-import uuid
 from dataclasses import dataclass
 
 from app.errors import HistoryFull, RunEnded
@@ -13,6 +12,7 @@ from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.interface import EventAppend, EventOutcome, Guard
 from sandbox.store.postgres.edge import PostgresEdge
 from tenancy.errors import IdempotencyConflict, NotFound
+from tenancy.ids import new_id
 from tenancy.principals import NamespaceRef, Principal
 
 HISTORY_FULL_RETRY_S = 60
@@ -46,7 +46,7 @@ class Signals:
 
         Errors: NotFound, RunEnded, HistoryFull, TooLarge, IdempotencyConflict, Unavailable.
         """
-        signal_id = body.id or str(uuid.uuid4())
+        signal_id = body.id or new_id(await self._store.now())
         payload = await self._values.take(namespace.id, body.payload, "payload")
         replayed = False
         if key is not None:
@@ -71,8 +71,9 @@ class Signals:
         if verdict.outcome is EventOutcome.UNKNOWN:
             raise NotFound(f"There is no run {run} in this namespace.")
         if verdict.outcome is EventOutcome.ENDED:
-            if replayed and await self._store.has_signal(namespace.id, run, signal_id):
-                return Sent(signal_id, duplicate=True, replayed=True)
+            repeatable = replayed or body.id is not None
+            if repeatable and await self._store.has_signal(namespace.id, run, signal_id):
+                return Sent(signal_id, duplicate=True, replayed=replayed)
             raise RunEnded("The run has ended: it takes no more signals.")
         if verdict.outcome is EventOutcome.HISTORY_FULL:
             raise HistoryFull(

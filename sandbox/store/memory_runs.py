@@ -143,7 +143,7 @@ class MemoryRun:
         )
         if folded.status != status:
             raise ImpossibleEntry(f"the run ends as {status}, its journal as {folded.status}")
-        self.status, self.owner, self.ended_at = RunStatus[status.upper()], None, at
+        self.status, self.owner, self.ended_at = RunStatus[status.upper()], None, max(at, self.last_time)
         self.pending.clear()
         self.signal_ids.clear()
 

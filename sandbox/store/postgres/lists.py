@@ -18,7 +18,8 @@ ID_PREFIX_MIN = 4
 class RunFilter:
     """All that is given must match. `q`: the beginning of a run's id, or words of its labels, workflow or toolset."""
 
-    status: RunStatus | None = None
+    statuses: tuple[RunStatus, ...] = ()
+    """Any of them; none: all."""
     labels: dict[str, str] = field(default_factory=dict)
     script: str | None = None
     workflow: str | None = None
@@ -38,7 +39,7 @@ class RunFilter:
                 values.append(value)
                 conditions.append(sql.replace("?", f"${len(values)}"))
 
-        add("f.status = ?", self.status)
+        add("f.status = any(?::smallint[])", list(self.statuses) or None)
         add("f.script = ?", self.script)
         add("f.workflow = ?", self.workflow)
         add("(f.toolset = ? or f.toolset || '@' || f.toolset_digest = ?)", self.toolset)
@@ -68,7 +69,7 @@ class RunFilter:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "status": None if self.status is None else int(self.status),
+            "statuses": [int(status) for status in self.statuses],
             "labels": self.labels,
             "script": self.script,
             "workflow": self.workflow,
@@ -81,8 +82,7 @@ class RunFilter:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "RunFilter":
-        status = found["status"]
-        return cls(**{**found, "status": None if status is None else RunStatus(status)})
+        return cls(**{**found, "statuses": tuple(RunStatus(status) for status in found["statuses"])})
 
 
 def _id_bounds(q: str) -> tuple[str, str] | None:

@@ -52,6 +52,13 @@ async def test_q_finds_what_people_remember(own_api: Api) -> None:
     assert await found(own_api, "q=") == [bob, ada]
 
 
+async def test_one_status_or_several(own_api: Api) -> None:
+    await own_api.start()
+    assert (await cancel(own_api, {"status": ["completed", "failed"]}))["matched"] == 0
+    assert (await cancel(own_api, {"status": "completed"}))["matched"] == 0
+    assert (await cancel(own_api, {"status": ["completed", "active"]}))["matched"] == 1
+
+
 async def test_filters_are_combined(own_api: Api) -> None:
     one = await own_api.start(labels={"a": "1", "b": "2"})
     two = await own_api.start(labels={"a": "1"})

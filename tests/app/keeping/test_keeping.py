@@ -145,7 +145,8 @@ async def test_a_redacted_value_is_nowhere_and_the_root_still_holds(
     assert "DE02" not in json.dumps(journal)
     shown = (await call(own_api, "GET", run["id"])).json()
     assert (shown["status"], shown["input"], shown["output"]) == ("completed", None, None)
-    assert (await call(own_api, "GET", f"{run['id']}/output")).status_code == 404
+    gone = await call(own_api, "GET", f"{run['id']}/output")
+    assert (gone.status_code, "was redacted" in gone.json()["detail"]) == (404, True)
     assert (await call(own_api, "GET", f"{run['id']}/values/{input_sha}")).status_code == 404
     cassette = await own_api.call("GET", f"/v1/runs/{run['id']}/journal?namespace=acme&as=cassette")
     assert (cassette.status_code, cassette.json()["code"]) == (409, "history_unavailable")

@@ -252,6 +252,9 @@ async def test_filters_are_combined(api: Api) -> None:
     assert await ids("&label.team=dev") == []
     assert await ids("&status=completed") == [two["id"]]
     assert await ids("&status=active&label.team=ops") == [one["id"]]
+    assert await ids("&status=completed&status=active") == await ids("")
+    assert await ids("&status=completed&status=failed") == [two["id"]]
+    assert (await api.call("GET", "/v1/runs?namespace=acme&status=completed&status=done")).status_code == 400
     assert await ids(f"&script={two['script']}") == [two["id"]]
     assert await ids("&toolset=support") == [one["id"]]
     assert await ids(f"&toolset={one['toolset']}") == [one["id"]]

@@ -47,6 +47,19 @@ async def test_it_is_blocked_until_then(own_api: Api) -> None:
     assert blocked["waiting_for"][0]["kind"] == "timer"
 
 
+async def test_what_is_cancelled_before_its_start_ends_no_sooner_than_that(own_api: Api) -> None:
+    """As its journal has it, where no time is before another's."""
+    run = await own_api.start(start_at=await later(own_api, 3_600_000))
+    asked = await own_api.call("POST", f"/v1/runs/{run['id']}/cancel?namespace=acme")
+    assert asked.status_code == 202
+    puppet = await own_api.puppet(run["id"])
+    await puppet.cancelled("user", delivered=1)
+    ended = await get(own_api, run["id"])
+    entries = (await get(own_api, run["id"], "/journal"))["data"]
+    assert ended["status"] == "cancelled"
+    assert ended["ended_at"] == ended["started_at"] == iso(entries[-1]["time"])
+
+
 async def test_a_time_that_has_passed_is_now(own_api: Api) -> None:
     run = await own_api.start(start_at=0)
     assert run["waiting_for"] == []

@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import httpx2
 
@@ -32,6 +33,7 @@ async def test_a_signal_without_payload_and_id(api: Api) -> None:
     run = (await api.start())["id"]
     first, second = await send(api, run, {"name": "go"}), await send(api, run, {"name": "go"})
     assert first.json()["id"] != second.json()["id"]
+    assert UUID(first.json()["id"]).version == 7
     assert [entry["payload"]["value"] for entry in await entries(api, run)] == [None, None]
 
 
@@ -65,6 +67,18 @@ async def test_an_ended_run_takes_no_signals(api: Api) -> None:
     assert (answer.status_code, answer.json()["code"]) == (409, "run_ended")
     again = await send(api, run, signal, **{"Idempotency-Key": "k"})
     assert (again.status_code, again.json()["id"]) == (202, sent.json()["id"])
+
+
+async def test_a_repeat_is_a_duplicate_after_the_end_too(api: Api) -> None:
+    """Whoever never got the first answer must not take the signal for lost."""
+    run = (await api.start())["id"]
+    await send(api, run, {"name": "go", "id": "s-1"})
+    await (await api.puppet(run)).complete(None)
+    again = await send(api, run, {"name": "go", "id": "s-1"})
+    assert (again.status_code, again.json()) == (202, {"id": "s-1", "duplicate": True})
+    assert "idempotent-replayed" not in again.headers
+    new = await send(api, run, {"name": "go", "id": "s-2"})
+    assert (new.status_code, new.json()["code"]) == (409, "run_ended")
 
 
 async def test_a_refusal_uses_up_no_key(api: Api) -> None:
