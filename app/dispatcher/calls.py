@@ -197,7 +197,9 @@ class CallMaker:
         left_s: float,
     ) -> Json:
         try:
-            result = await self._servers.call_tool(endpoint, tool.original, args, key=key, timeout_s=left_s)
+            result = await self._servers.call_tool(
+                endpoint, tool.original, args, key=key, timeout_s=left_s, mirrors=tool.mirrors
+            )
         except (ServerFailed, ServerRefused) as error:
             raise ToolFailed(failure_of(error, idempotent=tool.idempotent)) from None
         except ValidationError:

@@ -12,7 +12,10 @@ from typing import Any, Self
 
 import mcp_types as types
 from mcp.client._transport import ReadStream, TransportStreams
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
+
+from app.toolsets.mcp_tools import UNUSABLE
 
 LISTED = "codes.rewind/listed-schemas"
 _FIELDS = ("inputSchema", "outputSchema")
@@ -28,12 +31,21 @@ async def schemas_aside(
         yield _Reading(read), write
 
 
-def restored(tool: types.Tool) -> types.Tool:
-    """The tool with the schemas that its server listed, whatever they are."""
+def restored(tool: types.Tool, *, modern: bool) -> types.Tool:
+    """The tool with the schemas that its server listed, whatever they are.
+
+    `modern`: of a version whose clients must not use a tool that wants its arguments in headers in a wrong way.
+    """
     meta: Any = tool.meta or {}
     listed = meta.get(LISTED, {})
+    schema = listed.get("inputSchema")
+    wrong = find_invalid_x_mcp_header(schema) if modern else None
     return tool.model_copy(
-        update={"input_schema": listed.get("inputSchema"), "output_schema": listed.get("outputSchema")}
+        update={
+            "input_schema": schema,
+            "output_schema": listed.get("outputSchema"),
+            "meta": None if wrong is None else {UNUSABLE: f"inputSchema: {wrong}"},
+        }
     )
 
 

@@ -6,6 +6,7 @@ import importlib
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.breaker import Breaker
@@ -24,6 +25,10 @@ LIST_TIMEOUT_S = 30.0
 IDLE_S = 120.0
 SESSIONS_MAX = 1_000
 PAGES_MAX = 50
+NOT_UNDERSTOOD = frozenset({-32000, -32600, -32601, -32020, -32022})
+"""Errors of JSON-RPC and MCP: no session, no such method, headers that do not fit, an unsupported version."""
+Mirrors = Mapping[tuple[str, ...], str]
+"""Arguments, by their path, that a server wants to see in headers (`Mcp-Param-…`) as well: version 2026-07-28."""
 OPENINGS_MAX = 3
 """Of one call, when the server ends its sessions as soon as they are made."""
 
@@ -44,6 +49,11 @@ class ServerRefused(Exception):
         self.code = code
         self.message = message
         self.data = data
+
+    @property
+    def not_understood(self) -> bool:
+        """The server has refused the request unread: it may speak another version by now."""
+        return self.code in NOT_UNDERSTOOD
 
 
 def hush() -> None:
@@ -66,7 +76,14 @@ class Servers:
         self._breakers: OrderedDict[Endpoint, Breaker] = OrderedDict()
 
     async def call_tool(
-        self, endpoint: Endpoint, name: str, args: dict[str, Any], *, key: str, timeout_s: float
+        self,
+        endpoint: Endpoint,
+        name: str,
+        args: dict[str, Any],
+        *,
+        key: str,
+        timeout_s: float,
+        mirrors: Mirrors | None = None,
     ) -> "types.CallToolResult":
         """Call once. A session that the server has forgotten is made anew: it did not execute the call.
 
@@ -76,7 +93,13 @@ class Servers:
         """
         breaker = self._breaker(endpoint)
         try:
-            result = await self._call_tool(endpoint, name, args, key=key, timeout_s=timeout_s)
+            result = await self._call_tool(
+                endpoint,
+                lambda session, left_s: session.call_tool(
+                    name, args, key=key, timeout_s=left_s, mirrors=mirrors or {}
+                ),
+                timeout_s,
+            )
         except ServerFailed as error:
             if error.failure.trouble is Trouble.UNREACHABLE:
                 breaker.failed(time.monotonic())
@@ -114,19 +137,38 @@ class Servers:
         return breaker
 
     async def _call_tool(
-        self, endpoint: Endpoint, name: str, args: dict[str, Any], *, key: str, timeout_s: float
+        self,
+        endpoint: Endpoint,
+        send: "Callable[[Session, float], Awaitable[types.CallToolResult]]",
+        timeout_s: float,
     ) -> "types.CallToolResult":
         ends = time.monotonic() + timeout_s
-        for last in (False, True):
-            session = await self._session(endpoint)
-            left_s = max(0.0, ends - time.monotonic())
-            try:
-                return await session.call_tool(name, args, key=key, timeout_s=left_s)
-            except ServerFailed as error:
-                if last or not error.failure.stale_session:
-                    raise
-            self._drop(endpoint, session)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+        session = await self._session(endpoint)
+        try:
+            return await send(session, timeout_s)
+        except ServerFailed as error:
+            if not (error.failure.stale_session or error.failure.not_understood):
+                raise
+            fresh = await self._agreed_anew(endpoint, session, known=error.failure.stale_session)
+            if fresh is None:
+                raise
+        except ServerRefused as error:
+            fresh = await self._agreed_anew(endpoint, session, known=False) if error.not_understood else None
+            if fresh is None:
+                raise
+        return await send(fresh, max(0.0, ends - time.monotonic()))
+
+    async def _agreed_anew(self, endpoint: Endpoint, former: "Session", *, known: bool) -> "Session | None":
+        """Another session after a refusal, if the call may be sent again in it.
+
+        It may when the server has forgotten the former session (`known`), or speaks another version than the former
+        session's: then that was why it refused the call, and it has not executed it.
+        """
+        self._drop(endpoint, former)
+        if not known:
+            self._modes.pop(endpoint.url, None)
+        fresh = await self._session(endpoint)
+        return fresh if known or fresh.version != former.version else None
 
     async def list_tools(self, endpoint: Endpoint) -> "list[types.Tool]":
         """Every tool of the server, asked through a session of its own.
@@ -138,6 +180,7 @@ class Servers:
         try:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 await session.open()
+                self._remember(endpoint, session)
                 cursor: str | None = None
                 for _ in range(PAGES_MAX):
                     tools, cursor = await session.list_tools(cursor, timeout_s=LIST_TIMEOUT_S)
@@ -182,20 +225,32 @@ class Servers:
 
     async def _open(self, endpoint: Endpoint) -> "Session":
         mode = self._modes.get(endpoint.url, "auto")
+        try:
+            session = await self._opened(endpoint, mode)
+        except (ServerFailed, ServerRefused) as error:
+            self._modes.pop(endpoint.url, None)
+            answered = isinstance(error, ServerRefused) or error.failure.trouble is not Trouble.UNREACHABLE
+            if mode == "auto" or not answered:
+                raise
+            session = await self._opened(endpoint, "auto")  # it may speak another version by now
+        self._remember(endpoint, session)
+        return session
+
+    async def _opened(self, endpoint: Endpoint, mode: str) -> "Session":
         session = await self._new(endpoint, mode)
         try:
             await session.open()
-        except (ServerFailed, ServerRefused):
-            self._modes.pop(endpoint.url, None)  # it may speak another version by now
-            raise
         finally:
             if session.running:
                 self._open_sessions.add(session)
                 session.on_end(self._open_sessions.discard)
+        return session
+
+    def _remember(self, endpoint: Endpoint, session: "Session") -> None:
+        """What the server speaks, so that no request is spent on finding it out."""
         if len(self._modes) >= SESSIONS_MAX:
             self._modes.clear()
         self._modes[endpoint.url] = session.mode
-        return session
 
     async def _new(self, endpoint: Endpoint, mode: str) -> "Session":
         """The library takes a second to load: not at the start of every process, nor on its event loop."""

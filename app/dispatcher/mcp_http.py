@@ -13,6 +13,7 @@ from typing import Any, Self
 import httpx2
 import orjson
 
+from app.dispatcher.batches import STREAM, UnbatchedStream, may_come_in_batches, unbatched_body
 from app.dispatcher.egress import LimitedStream, ResponseTooLarge, refusal_of
 from app.dispatcher.oauth import TokenRefused
 
@@ -49,6 +50,8 @@ class HttpFailure:
     """The request belonged to a session of the server."""
     rpc_code: int | None = None
     """Of the JSON-RPC error in the answer's body."""
+    rpc_said: str = ""
+    rpc_data: Any = None
 
     @property
     def stale_session(self) -> bool:
@@ -57,7 +60,19 @@ class HttpFailure:
             return False
         return self.status == 404 or (self.status == 400 and self.rpc_code in {None, -32000, -32001, -32600})
 
+    @property
+    def is_answer(self) -> bool:
+        """The body says more than the status: a JSON-RPC error that is the answer to the request."""
+        return self.rpc_code is not None and self.status in {400, 404} and not self.stale_session
+
+    @property
+    def not_understood(self) -> bool:
+        """The server has refused the request unread: it may speak another version by now."""
+        return self.trouble is Trouble.STATUS and self.status in {400, 404, 405}
+
     def to_error(self) -> dict[str, Any]:
+        if self.is_answer:
+            return {"code": self.rpc_code, "message": self.rpc_said, "data": self.rpc_data}
         data = {
             "trouble": self.trouble, "status": self.status, "session": self.session, "rpc_code": self.rpc_code
         }  # fmt: skip
@@ -83,7 +98,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             return httpx2.Response(405, request=request)  # the stream of what servers say unasked
         if request.method != "POST":
             response = await self._inner.handle_async_request(request)
-            return _limited(response)
+            return _streamed(request, response)
         session = "mcp-session-id" in request.headers
         try:
             response = await self._inner.handle_async_request(request)
@@ -99,8 +114,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
                 await response.aclose()
                 return _failed(HttpFailure(Trouble.GARBAGE, "the server sent a compressed answer, unasked"))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if kind == "text/event-stream":
-                return _limited(response)
+            if kind == STREAM:
+                return _streamed(request, response)
             body = await _read(response, ANSWER_BYTES_MAX)
         except ResponseTooLarge:
             return _failed(HttpFailure(Trouble.TOO_LARGE, "the server's answer is too large"))
@@ -109,6 +124,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if kind != "application/json":
             said = f"the server answered with {kind[:80] or 'no content type'!r} instead of JSON"
             return _failed(HttpFailure(Trouble.GARBAGE, said))
+        if may_come_in_batches(request) and (events := unbatched_body(body)) is not None:
+            return httpx2.Response(response.status_code, headers={"content-type": STREAM}, content=events)
         headers = {"content-type": "application/json"}
         if (id_ := response.headers.get("mcp-session-id")) is not None:
             headers["mcp-session-id"] = id_
@@ -123,11 +140,24 @@ def _failed(failure: HttpFailure) -> httpx2.Response:
     return httpx2.Response(500, headers={"content-type": "application/json"}, content=orjson.dumps(error))
 
 
-def _limited(response: httpx2.Response) -> httpx2.Response:
+def _limited(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
     stream = response.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     return httpx2.Response(
-        response.status_code, headers=response.headers, stream=LimitedStream(stream, STREAM_BYTES_MAX)
+        response.status_code,
+        headers=response.headers,
+        stream=LimitedStream(stream, STREAM_BYTES_MAX),
+        request=request,
+    )
+
+
+def _streamed(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    limited = _limited(request, response)
+    if not may_come_in_batches(request):
+        return limited
+    headers = {"content-type": response.headers.get("content-type", "")}
+    return httpx2.Response(
+        response.status_code, headers=headers, stream=UnbatchedStream(limited, ANSWER_BYTES_MAX)
     )
 
 
@@ -142,21 +172,22 @@ async def _read(response: httpx2.Response, bytes_max: int) -> bytes:
 
 async def _refusal(response: httpx2.Response, *, session: bool) -> HttpFailure:
     """A status that is no success, with what the server says about it."""
-    said, rpc_code = "", None
+    said, rpc_code, rpc_said, rpc_data = "", None, "", None
     try:
         body = await _read(response, ERROR_BYTES_MAX)
     except httpx2.TransportError:
         body = b""
     try:
         error = orjson.loads(body)["error"]
-        rpc_code, said = int(error["code"]), str(error["message"])
-    except (ValueError, TypeError, KeyError):
+        rpc_code, rpc_said, rpc_data = int(error["code"]), str(error["message"]), error.get("data")
+        said = rpc_said
+    except (ValueError, TypeError, KeyError, AttributeError):
         if response.headers.get("content-type", "").startswith("text/plain"):
             said = body.decode(errors="replace")
     detail = f"the server answered with status {response.status_code}"
     if said := " ".join(said.split())[:EXCERPT_CHARS]:
         detail += f": {said}"
-    return HttpFailure(Trouble.STATUS, detail, response.status_code, session, rpc_code)
+    return HttpFailure(Trouble.STATUS, detail, response.status_code, session, rpc_code, rpc_said, rpc_data)
 
 
 def _not_answered(error: httpx2.TransportError) -> HttpFailure:

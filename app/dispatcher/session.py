@@ -7,7 +7,7 @@ are made from other tasks and fail alone. Only this file and `listing` import th
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
 
@@ -16,12 +16,12 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
 from app.dispatcher.endpoints import Endpoint
 from app.dispatcher.listing import restored, schemas_aside
-from app.dispatcher.mcp import CLOSE_TIMEOUT_S, ServerFailed, ServerRefused
+from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Mirrors, ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import ANSWER_BYTES_MAX, HttpFailure, McpTransport, Trouble
 from app.dispatcher.oauth import OAuthTransport, Tokens
 
@@ -35,6 +35,9 @@ SESSION_GONE = re.compile(
     r"|(?:no valid|invalid|unknown|expired|missing|no such) session)\b"
 )
 """How servers say, with status 200, that they have forgotten a session: they have not executed the request."""
+
+_VERSION_REFUSED = "Unsupported protocol version from the server: "
+VERSIONS_CHARS_MAX = 200
 
 Answer = TypeVar("Answer")
 
@@ -51,6 +54,8 @@ class Session:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name="mcp session")
         self._client: Client | None = None
+        self.version = ""
+        """Of the protocol, as it was agreed."""
         self._requests = 0
         self._retired = False
 
@@ -69,15 +74,14 @@ class Session:
     @property
     def mode(self) -> str:
         """What to ask for next time, so that no request is spent on finding it out."""
-        assert self._client is not None
-        spoken = self._client.protocol_version
-        return "legacy" if spoken in HANDSHAKE_PROTOCOL_VERSIONS else spoken
+        return "legacy" if self.version in HANDSHAKE_PROTOCOL_VERSIONS else self.version
 
     async def open(self) -> None:
         """Errors: ServerFailed, ServerRefused."""
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 self._client = await asyncio.shield(self._ready)
+            self.version = self._client.protocol_version
         except TimeoutError:
             self._owner.cancel()
             detail = f"the server did not answer within {OPEN_TIMEOUT_S:g} s"
@@ -87,13 +91,16 @@ class Session:
             raise
 
     async def call_tool(
-        self, name: str, args: dict[str, Any], *, key: str, timeout_s: float
+        self, name: str, args: dict[str, Any], *, key: str, timeout_s: float, mirrors: Mirrors
     ) -> types.CallToolResult:
-        """Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError."""
+        """`mirrors`: arguments that go into headers too, where the version has such.
+
+        Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError.
+        """
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=name, arguments=args, _meta={IDEMPOTENCY_META: key})
         )
-        return await self._request(request, types.CallToolResult, timeout_s)
+        return await self._request(request, types.CallToolResult, timeout_s, mirrors={name: mirrors})
 
     async def list_tools(
         self, cursor: str | None, *, timeout_s: float
@@ -101,17 +108,29 @@ class Session:
         """One page, and where the next one begins."""
         request = types.ListToolsRequest(params=types.PaginatedRequestParams(cursor=cursor))
         page = await self._request(request, types.ListToolsResult, timeout_s)
-        return [restored(tool) for tool in page.tools], page.next_cursor
+        return [restored(tool, modern=self.mode != "legacy") for tool in page.tools], page.next_cursor
 
     async def _request(
-        self, request: types.Request[Any, Any], answer: type[Answer], timeout_s: float
+        self,
+        request: types.Request[Any, Any],
+        answer: type[Answer],
+        timeout_s: float,
+        *,
+        mirrors: Mapping[str, Mirrors] | None = None,
     ) -> Answer:
         """Errors: ServerFailed, ServerRefused, TimeoutError."""
         assert self._client is not None
+        session = self._client.session
+
+        async def send() -> Answer:
+            if (
+                mirrors is not None
+            ):  # mcp 2.3 takes them from a list that it has read; read as soon as it is set
+                session._x_mcp_header_maps = {tool: dict(paths) for tool, paths in mirrors.items()}
+            return await session.send_request(request, answer, request_read_timeout_seconds=timeout_s)  # type: ignore[type-var]
+
         self._requests += 1
-        sending = asyncio.ensure_future(
-            self._client.session.send_request(request, answer, request_read_timeout_seconds=timeout_s)  # type: ignore[type-var]
-        )
+        sending = asyncio.ensure_future(send())
         try:
             await asyncio.wait({sending, self._owner}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
@@ -207,6 +226,8 @@ def _failure(error: BaseException) -> ServerFailed | ServerRefused:
         error = error.exceptions[0]
     if not isinstance(error, MCPError):
         said = f"the server does not speak MCP: {type(error).__name__}"
+        if str(error).startswith(_VERSION_REFUSED):  # the library's, of what a handshake was answered with
+            said = _unspoken(str(error).removeprefix(_VERSION_REFUSED))
         return ServerFailed(HttpFailure(Trouble.GARBAGE, said))
     known = HttpFailure.from_error(error.code, error.message, error.data)
     if known is not None:
@@ -223,4 +244,15 @@ def _failure(error: BaseException) -> ServerFailed | ServerRefused:
         return ServerFailed(HttpFailure(Trouble.GARBAGE, "the server's answer is no JSON-RPC message"))
     if error.code == types.INVALID_REQUEST and error.message.startswith("server answered a request with 202"):
         return ServerFailed(HttpFailure(Trouble.GARBAGE, "the server accepted the request without an answer"))
+    if error.code == types.UNSUPPORTED_PROTOCOL_VERSION and isinstance(error.data, dict):
+        theirs = error.data.get("supported")
+        if isinstance(theirs, list) and not set(HANDSHAKE_PROTOCOL_VERSIONS).union(
+            MODERN_PROTOCOL_VERSIONS
+        ) & {*map(str, theirs)}:
+            return ServerRefused(error.code, _unspoken(", ".join(map(str, theirs))), error.data)
     return ServerRefused(error.code, error.message, error.data)
+
+
+def _unspoken(theirs: str) -> str:
+    ours = ", ".join((*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS))
+    return f"the server speaks MCP {theirs[:VERSIONS_CHARS_MAX]}, and Rewind speaks {ours}"

@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from app.durations import duration_ms
 from app.errors import ToolsetInvalid, join_path
 from app.toolsets.http_tool import check_http, http_spec, pinned_http
-from app.toolsets.mcp_tools import TOOLS_MAX, check_named, check_server, pinned_tool, spec_of, usable_tools
+from app.toolsets.mcp_tools import (
+    TOOLS_MAX,
+    check_named,
+    check_server,
+    mirrored,
+    pinned_tool,
+    spec_of,
+    usable_tools,
+)
 from app.toolsets.names import name_problem, script_names, split_name
 from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
 from app.toolsets.schemas import McpBody, ToolBody, ToolsetBody
@@ -332,6 +340,8 @@ class PinnedTool:
     paced: bool = False
     """Its calls have limits that they share."""
     workflow: WorkflowPin | None = None
+    mirrors: dict[tuple[str, ...], str] | None = None
+    """Arguments that its server wants in headers too."""
 
 
 def tools_of(definition: Definition) -> dict[str, PinnedTool]:
@@ -352,6 +362,7 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
             tool.get("results"),
             paced="pace" in tool,
             workflow=pin_of(tool),
+            mirrors=mirrored(tool["input_schema"]) if tool["kind"] == "mcp" else None,
         )
     return found
 

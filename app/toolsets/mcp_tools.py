@@ -20,6 +20,9 @@ TIMEOUT_MS = 300_000
 """Of a call to a server, unless the script gives its own."""
 TOOLS_MAX = 2_000
 DESCRIPTION_CHARS_MAX = 16_384
+MIRRORED_DEPTH_MAX = 50
+UNUSABLE = "codes.rewind/unusable"
+"""In the `_meta` of a listed tool: why its server's version of the protocol forbids to use it."""
 NO_MEMBERS = frozenset({"then", "__proto__"})
 """A group with such a member would be taken for a promise, or change what a group is."""
 
@@ -121,8 +124,24 @@ def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str
         pinned["output_schema"] = {"type": "array"}
     elif tool.output_schema is not None:
         pinned["output_schema"] = tool.output_schema
+    if (wrong := (tool.meta or {}).get(UNUSABLE)) is not None:
+        pinned["disabled"] = wrong
+        warnings.append(f"{body.name}: the tool {tool.name!r} is disabled: {wrong}.")
     _check(pinned, body, warnings)
     return pinned
+
+
+def mirrored(schema: Any, path: tuple[str, ...] = ()) -> dict[tuple[str, ...], str]:
+    """Which arguments a server wants to see in headers too (`x-mcp-header`), by the path of their properties."""
+    found: dict[tuple[str, ...], str] = {}
+    properties = (
+        schema.get("properties") if isinstance(schema, dict) and len(path) < MIRRORED_DEPTH_MAX else None
+    )
+    for name, part in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(part, dict) and isinstance(header := part.get("x-mcp-header"), str):
+            found[(*path, name)] = header
+        found |= mirrored(part, (*path, name))
+    return found
 
 
 def check_named(body: McpBody, named: Iterable[tuple[str, str]], path: str, errors: list[FieldError]) -> None:
