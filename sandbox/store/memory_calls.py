@@ -173,7 +173,7 @@ class MemoryCalls:
     # -- What is due
 
     async def read_due(self, limit: int) -> list[DueRow]:
-        """Due things in (due, number) order."""
+        """Due things, the namespaces in turn; those of one namespace in (due, number) order."""
         found = [
             (row.due, row.kind, row.n, run)
             for run in self.journals.runs.values()
@@ -181,7 +181,13 @@ class MemoryCalls:
             if row.due is not None and row.due <= self.journals.time
         ]
         found.sort(key=lambda item: (item[:3], item[3].start.run))
-        return [_due(run, run.pending[kind, n]) for _, kind, n, run in found[:limit]]
+        seen: Counter[NamespaceId] = Counter()
+        ranked = []
+        for _, kind, n, run in found:
+            ranked.append((seen[run.start.namespace], run, run.pending[kind, n]))
+            seen[run.start.namespace] += 1
+        ranked.sort(key=lambda item: item[0])
+        return [_due(run, row) for _, run, row in ranked[:limit]]
 
     async def next_due(self) -> tuple[TimeMs, TimeMs | None]:
         """(now, when something is due next)."""

@@ -9,9 +9,15 @@ from sandbox.store.hints import HintBus
 from sandbox.store.interface import DueRow, DueWhy, PendingKind
 from sandbox.store.postgres.connection import acquired
 
+WINDOW = 20
+"""So many times as much as is asked for is looked at, to find the namespaces behind one's burst."""
+
 # Quarantined runs keep their timers; they fire as well, only nothing is activated.
-DUE_SQL = """select p.namespace_id, p.run_id, p.kind, p.n, p.due, p.due_why, p.attempt, p.begun_at, p.timeout_ms, p.name
-  from pending p where p.due <= now_ms() order by p.due, p.kind, p.n limit $1"""
+DUE_SQL = """select namespace_id, run_id, kind, n, due, due_why, attempt, begun_at, timeout_ms, name
+  from (select w.*, row_number() over (partition by namespace_id order by due, kind, n) as rank
+    from (select p.namespace_id, p.run_id, p.kind, p.n, p.due, p.due_why, p.attempt, p.begun_at, p.timeout_ms, p.name
+      from pending p where p.due <= now_ms() order by p.due, p.kind, p.n limit $2) w) ranked
+  order by rank, due, kind, n limit $1"""
 NEXT_SQL = """select now_ms() as now, least(
     (select min(due) from pending where due is not null),
     (select min(lease_until) from pending where lease_until is not null)) as due"""
@@ -22,9 +28,9 @@ class Due:
     _hints: HintBus | None
 
     async def read_due(self, limit: int) -> list[DueRow]:
-        """Due things in (due, number) order."""
+        """Due things, the namespaces in turn; those of one namespace in (due, number) order."""
         async with acquired(self.pool) as connection:
-            rows = await connection.fetch(DUE_SQL, limit)
+            rows = await connection.fetch(DUE_SQL, limit, limit * WINDOW)
         return [
             DueRow(
                 namespace=NamespaceId(str(row["namespace_id"])),

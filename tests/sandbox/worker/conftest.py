@@ -99,8 +99,10 @@ class Bench:
         limits: Limits | None = None,
         epoch: Epoch = EPOCH,
         idempotent: bool = False,
+        script: Digest | None = None,
     ) -> RunId:
-        script = await self.compile(source, epoch)
+        """Start a run of the source, or of a script that was compiled before."""
+        script = script or await self.compile(source, epoch)
         definition = json.dumps({"tools": [{"name": name, "idempotent": idempotent} for name in tools]})
         async with self.edge.pool.acquire() as connection:
             await connection.execute(
