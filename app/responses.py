@@ -9,6 +9,8 @@ from starlette.responses import Response
 from sandbox.journal.ids import TimeMs
 
 _BEGINNING = dt.datetime.fromtimestamp(0, dt.UTC)
+TIME_MS_MAX = 253_402_300_799_999
+"""The last ms of the year 9999: later times have no ISO 8601 text."""
 
 
 def json_response(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
@@ -29,10 +31,14 @@ def iso(at: TimeMs | int | None) -> str | None:
 
 
 def time_ms(text: str) -> TimeMs:
-    """Read a time of a request: ISO 8601 with a zone, or ms since 1970. ValueError otherwise."""
+    """Read a time of a request: ISO 8601 with a zone, or ms since 1970; to the year 9999. ValueError otherwise."""
     if text.isascii() and text.isdecimal() and len(text) <= 15:
-        return TimeMs(int(text))
-    moment = dt.datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("A time needs its zone, such as Z.")
-    return TimeMs((moment - _BEGINNING) // dt.timedelta(milliseconds=1))
+        at = int(text)
+    else:
+        moment = dt.datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError("A time needs its zone, such as Z.")
+        at = (moment - _BEGINNING) // dt.timedelta(milliseconds=1)
+    if not 0 <= at <= TIME_MS_MAX:
+        raise ValueError("A time is in the years 1970 to 9999.")
+    return TimeMs(at)

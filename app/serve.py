@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import uvicorn
 
+from app.background import pause, repeat
 from app.config import Settings
 from app.deps import Services
 from app.dispatcher.egress import Egress
@@ -160,14 +161,11 @@ async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:
 
 
 async def _sweep(claims: Claims, stop: asyncio.Event) -> None:
-    while not stop.is_set():
-        try:
-            await claims.sweep()
-        except Unavailable as error:
-            logger.warning("%s", error)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SWEEP_S):
-                await stop.wait()
+    async def sweep() -> bool:
+        await claims.sweep()
+        return False
+
+    await repeat("sweeping claims", sweep, stop, every_s=SWEEP_S)
 
 
 async def _until_reachable(
@@ -183,7 +181,5 @@ async def _until_reachable(
             )
         except (Unavailable, *LOST) as error:
             logger.warning("the database is not reachable yet: %s", error or type(error).__name__)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_S):
-                    await stop.wait()
+            await pause(stop, RETRY_S)
     return None

@@ -5,14 +5,14 @@ yet and that were started before the request are concerned. Doing it twice is ha
 """
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 
+from app.background import repeat
 from app.bulk.repository import BulkCancel, BulkRepository, unfinished
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import CancelRequested, EntryType
-from sandbox.journal.errors import ApiError, Unavailable
+from sandbox.journal.errors import ApiError
 from sandbox.journal.ids import RunId
 from sandbox.store.interface import EventAppend, EventOutcome, Guard
 from sandbox.store.postgres.edge import PostgresEdge
@@ -71,16 +71,12 @@ class Bulk:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Finish what requests began, until `stop` is set. Any number of replicas."""
-        while not stop.is_set():
-            try:
-                await self.finish_some()
-            except Unavailable as error:
-                logger.warning("bulk cancels wait: %s", error)
-            except Exception:
-                logger.exception("a bulk cancel failed; the others go on")
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
-                    await stop.wait()
+
+        async def work() -> bool:
+            await self.finish_some()
+            return False
+
+        await repeat("bulk cancels", work, stop, every_s=EVERY_S)
 
     async def finish_some(self) -> int:
         """Go on with some of them; how many runs were cancelled."""

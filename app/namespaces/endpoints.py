@@ -1,7 +1,5 @@
 """`/v1/namespaces`: make, read, list, suspend, resume, export, delete; and the chain of seals."""
 
-import base64
-import binascii
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -9,11 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from app.deps import Caller, Edge
-from app.errors import invalid
 from app.namespaces.export import Export
 from app.namespaces.repository import NamespaceRow
 from app.namespaces.schemas import NamespaceBody, NamespacePage, NamespaceView, SealPage
-from app.paging import LIMIT_DEFAULT, After, Limit
+from app.paging import LIMIT_DEFAULT, After, Limit, decode_name_cursor, encode_cursor
 from app.responses import iso, json_response
 from app.routing import client_ip, needs, strict_router
 from sandbox.store.postgres.retention import KEPT_DAYS_DEFAULT
@@ -34,9 +31,11 @@ async def list_namespaces(
     caller: Caller, services: Edge, limit: Limit = LIMIT_DEFAULT, after: After = None
 ) -> Response:
     """Namespaces of the organization, by name."""
-    found = await services.namespaces.page(caller, _decoded(after), limit + 1)
+    found = await services.namespaces.page(caller, decode_name_cursor(after, NAMESPACE_NAME), limit + 1)
     page = [_view(row) for row in found[:limit]]
-    return json_response({"data": page, "next": _encoded(page[-1]["name"]) if len(found) > limit else None})
+    return json_response(
+        {"data": page, "next": encode_cursor(page[-1]["name"]) if len(found) > limit else None}
+    )
 
 
 @router.put("/{name}", responses={200: {"model": NamespaceView}})
@@ -133,19 +132,3 @@ def _view(row: NamespaceRow) -> dict[str, Any]:
         "created_at": iso(row.created_at),
         "suspended_at": iso(row.suspended_at),
     }
-
-
-def _encoded(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()
-
-
-def _decoded(after: str | None) -> str | None:
-    if after is None:
-        return None
-    try:
-        text = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        text = ""
-    if NAMESPACE_NAME.fullmatch(text) is None:
-        raise invalid("after", "invalid_value", "This is no `next` of a page.")
-    return text

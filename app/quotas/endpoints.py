@@ -130,5 +130,5 @@ def _day(name: str, text: str | None) -> dt.date | None:
         if len(text) == len("2026-01-31"):
             return dt.date.fromisoformat(text)
         return dt.datetime.fromtimestamp(time_ms(text) / 1000, dt.UTC).date()
-    except (ValueError, OverflowError, OSError):
+    except ValueError:
         raise invalid(name, "invalid_value", "A day such as 2026-01-31, or a time in ISO 8601.") from None

@@ -7,12 +7,12 @@ from pydantic import Field, model_validator
 from starlette.requests import Request
 
 from app.errors import invalid
-from app.responses import time_ms
+from app.paging import time_parameter
 from app.runs.schemas import Status
 from app.schemas import LABEL_CHARS_MAX, LABEL_KEY, Body, Labels
 from app.scripts.service import DIGEST
 from app.toolsets.service import REFERENCE
-from sandbox.journal.ids import RunId, TimeMs
+from sandbox.journal.ids import RunId
 from sandbox.store.interface import RunStatus
 from sandbox.store.postgres.lists import RunFilter
 from tenancy.ids import parse_id
@@ -90,8 +90,8 @@ def run_filter(
         workflow=workflow,
         toolset=_pattern(within + "toolset", toolset, REFERENCE),
         parent=_run(within + "parent", parent),
-        from_ms=_time(within + "from", from_),
-        to_ms=_time(within + "to", to),
+        from_ms=time_parameter(within + "from", from_),
+        to_ms=time_parameter(within + "to", to),
         q=q if q else None,
     )
 
@@ -121,12 +121,3 @@ def _run(name: str, parent: str | None) -> RunId | None:
     if found is None:
         raise invalid(name, "invalid_value", "This is no id of a run.")
     return RunId(found)
-
-
-def _time(name: str, text: str | None) -> TimeMs | None:
-    if text is None:
-        return None
-    try:
-        return time_ms(text)
-    except (ValueError, OverflowError):
-        raise invalid(name, "invalid_value", "A time is ISO 8601 with its zone, or ms since 1970.") from None

@@ -1,12 +1,11 @@
 """Deletes values from the object store that no run names and nobody has put for a day."""
 
 import asyncio
-import contextlib
 import logging
 
 import asyncpg
 
-from sandbox.journal.errors import Unavailable
+from app.background import repeat
 from sandbox.store.blobs import BlobStore
 from sandbox.store.postgres.values import COLLECTED_AT_ONCE, collect
 
@@ -17,16 +16,12 @@ EVERY_S = 600.0
 
 async def run_collector(pool: asyncpg.Pool, blobs: BlobStore, stop: asyncio.Event) -> None:
     """Collect until `stop` is set; any number of replicas: each takes rows that no other one holds."""
-    while not stop.is_set():
-        try:
-            await collect_all(pool, blobs, stop)
-        except Unavailable as error:
-            logger.warning("the collector of values waits: %s", error)
-        except Exception:
-            logger.exception("the collector of values failed; it goes on")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(EVERY_S):
-                await stop.wait()
+
+    async def work() -> bool:
+        await collect_all(pool, blobs, stop)
+        return False
+
+    await repeat("the collector of values", work, stop, every_s=EVERY_S)
 
 
 async def collect_all(pool: asyncpg.Pool, blobs: BlobStore, stop: asyncio.Event) -> int:

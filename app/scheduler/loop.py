@@ -1,12 +1,12 @@
 """The scheduler's loop: looks when the next thing is due, at the latest after a poll interval."""
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Protocol
 
+from app.background import pause
 from app.scheduler.due import due_event, expired_approval, lost_lease_event
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, RunId, TimeMs
@@ -43,9 +43,7 @@ async def run_scheduler(store: DueStore, stop: asyncio.Event) -> None:
             logger.warning("the scheduler waits: %s", error)
         except Exception:
             logger.exception("the scheduler failed; it goes on")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await stop.wait()
+        await pause(stop, wait_s)
 
 
 async def fire_due(store: DueStore) -> bool:

@@ -1,7 +1,6 @@
 """Sends queued mails over SMTP. Without a server set they stay in the queue, which `rewind dev` shows."""
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import dataclass
 from email.message import EmailMessage
@@ -12,8 +11,8 @@ from urllib.parse import unquote, urlsplit
 import aiosmtplib
 import asyncpg
 
+from app.background import repeat
 from sandbox.config import SettingsError
-from sandbox.journal.errors import Unavailable
 from sandbox.store.postgres.connection import acquired
 from tenancy.mails.repository import QueuedMail, claim_mails, delete_old_mails, mail_failed, mail_sent
 
@@ -84,22 +83,15 @@ class SmtpServer:
 
 async def run_mailer(pool: asyncpg.Pool, server: SmtpServer | None, stop: asyncio.Event) -> None:
     """Send what is queued until `stop` is set. Without a server: only delete what is old."""
-    while not stop.is_set():
-        sent = 0
-        try:
-            if server is not None:
-                sent = await send_due(pool, server)
-            if not sent:
-                async with acquired(pool) as connection:
-                    await delete_old_mails(connection)
-        except Unavailable as error:
-            logger.warning("mails wait: %s", error)
-        except Exception:
-            logger.exception("sending mails failed; it goes on")
-        if not sent:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
-                    await stop.wait()
+
+    async def send() -> bool:
+        if server is not None and await send_due(pool, server):
+            return True
+        async with acquired(pool) as connection:
+            await delete_old_mails(connection)
+        return False
+
+    await repeat("mails", send, stop, every_s=EVERY_S)
 
 
 async def send_due(pool: asyncpg.Pool, server: SmtpServer) -> int:

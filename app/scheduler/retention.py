@@ -1,10 +1,9 @@
 """Deletes what is past its time: ended runs, idempotency keys, and what is left of deleted namespaces."""
 
 import asyncio
-import contextlib
 import logging
 
-from sandbox.journal.errors import Unavailable
+from app.background import repeat
 from sandbox.store.postgres.retention import FIRST, KEYS_AT_ONCE, NAMESPACES_AT_ONCE, Retention
 
 logger = logging.getLogger(__name__)
@@ -18,19 +17,16 @@ async def run_retention(retention: Retention, stop: asyncio.Event) -> None:
     """Sweep until `stop` is set; any number of replicas: they meet at row locks and find less to do."""
     loop = asyncio.get_running_loop()
     next_sweep = loop.time()
-    while not stop.is_set():
-        try:
-            await retention.erase_some()
-            if loop.time() >= next_sweep:
-                await sweep(retention, stop)
-                next_sweep = loop.time() + EVERY_S
-        except Unavailable as error:
-            logger.warning("retention waits: %s", error)
-        except Exception:
-            logger.exception("retention failed; it goes on")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ERASING_EVERY_S):
-                await stop.wait()
+
+    async def work() -> bool:
+        nonlocal next_sweep
+        await retention.erase_some()
+        if loop.time() >= next_sweep:
+            await sweep(retention, stop)
+            next_sweep = loop.time() + EVERY_S
+        return False
+
+    await repeat("retention", work, stop, every_s=ERASING_EVERY_S)
 
 
 async def sweep(retention: Retention, stop: asyncio.Event) -> int:

@@ -1,17 +1,14 @@
 """Seals the journals of ended runs, soon after their end and off the hot path. Any number of replicas."""
 
 import asyncio
-import contextlib
-import logging
 
-from sandbox.journal.errors import ImpossibleEntry, Unavailable
+from app.background import repeat
+from sandbox.journal.errors import ImpossibleEntry
 from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.interface import FROM_START
 from sandbox.store.postgres.edge import PostgresEdge
 from sandbox.store.postgres.seals import Seal, SealLog
 from sandbox.store.seal import Root
-
-logger = logging.getLogger(__name__)
 
 EVERY_S = 1.0
 RUNS_AT_ONCE = 50
@@ -26,18 +23,11 @@ class Sealer:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Seal what has ended until `stop` is set."""
-        while not stop.is_set():
-            sealed = 0
-            try:
-                sealed = await self.seal_ended()
-            except Unavailable as error:
-                logger.warning("sealing waits: %s", error)
-            except Exception:
-                logger.exception("sealing failed; it goes on")
-            if sealed < RUNS_AT_ONCE:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY_S):
-                        await stop.wait()
+
+        async def seal() -> bool:
+            return await self.seal_ended() == RUNS_AT_ONCE
+
+        await repeat("sealing", seal, stop, every_s=EVERY_S)
 
     async def seal_ended(self) -> int:
         """Seal some runs that have ended; how many these are."""

@@ -1,15 +1,12 @@
 """`/v1/secrets`: written and deleted here, read by nobody."""
 
-import base64
-import binascii
 from typing import Annotated, Any
 
 from fastapi import Query
 from starlette.responses import Response
 
 from app.deps import Caller, Edge, Services
-from app.errors import invalid
-from app.paging import LIMIT_DEFAULT, After, Limit
+from app.paging import LIMIT_DEFAULT, After, Limit, decode_name_cursor, encode_cursor
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.secrets.schemas import SecretBody, SecretPage, SecretView
@@ -43,12 +40,14 @@ async def list_secrets(
 ) -> Response:
     """Names of the secrets of a namespace, or of the organization."""
     within = await _namespace(services, caller, namespace, write=False)
-    found = await services.secrets.page(caller.organization, within, after=_decoded(after), limit=limit + 1)
+    found = await services.secrets.page(
+        caller.organization, within, after=decode_name_cursor(after, NAME), limit=limit + 1
+    )
     page = found[:limit]
     return json_response(
         {
             "data": [_view(row, namespace) for row in page],
-            "next": _encoded(page[-1].name) if len(found) > limit else None,
+            "next": encode_cursor(page[-1].name) if len(found) > limit else None,
         }
     )
 
@@ -85,19 +84,3 @@ def _view(row: SecretRow, namespace: str | None) -> dict[str, Any]:
         "created_at": iso(row.created_at),
         "updated_at": iso(row.updated_at),
     }
-
-
-def _encoded(name: str) -> str:
-    return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()
-
-
-def _decoded(after: str | None) -> str | None:
-    if after is None:
-        return None
-    try:
-        name = base64.b64decode(after + "=" * (-len(after) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, ValueError):
-        name = ""
-    if NAME.fullmatch(name) is None:
-        raise invalid("after", "invalid_value", "This is no `next` of a page.")
-    return name

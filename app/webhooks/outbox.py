@@ -1,15 +1,14 @@
 """The projector: gives each recorded event its message, and a delivery to every endpoint that wants it."""
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import orjson
 
+from app.background import repeat
 from app.responses import iso
-from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId
 from sandbox.store.postgres.keys import DataErased, NamespaceKeys
 from sandbox.store.postgres.outbox import Event, EventLog, Filter
@@ -50,20 +49,14 @@ class Projector:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Project until `stop` is set."""
-        while not stop.is_set():
-            done = 0
-            try:
-                done = await self.project_recorded()
-                if not done:
-                    await self._log.delete_old()
-            except Unavailable as error:
-                logger.warning("webhooks wait: %s", error)
-            except Exception:
-                logger.exception("the projector of webhooks failed; it goes on")
-            if done < EVENTS_AT_ONCE:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(EVERY_S):
-                        await stop.wait()
+
+        async def project() -> bool:
+            done = await self.project_recorded()
+            if not done:
+                await self._log.delete_old()
+            return done == EVENTS_AT_ONCE
+
+        await repeat("the projector of webhooks", project, stop, every_s=EVERY_S)
 
     async def project_recorded(self) -> int:
         """Project some events; how many there were."""

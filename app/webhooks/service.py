@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from app.approvals.service import Approvals
 from app.dispatcher.egress import Egress
 from app.errors import invalid
-from app.responses import iso, time_ms
+from app.paging import time_parameter
+from app.responses import iso
 from app.runs.service import Runs
 from app.webhooks.outbox import Sealing, place_of
 from app.webhooks.repository import WebhookRepository
@@ -15,7 +16,7 @@ from app.webhooks.schemas import RedeliverBody
 from app.webhooks.sender import secret_place
 from app.webhooks.signature import new_secret
 from sandbox.journal.errors import QuotaExceeded
-from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
+from sandbox.journal.ids import NamespaceId, OrganizationId
 from sandbox.store.postgres.outbox import Event
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import parse_id
@@ -150,8 +151,8 @@ class Webhooks:
             id_,
             status=wanted.status,
             type_=wanted.type,
-            from_=_time("from", wanted.from_),
-            to=_time("to", wanted.to),
+            from_=time_parameter("from", wanted.from_),
+            to=time_parameter("to", wanted.to),
         )
         return await self._repository.redeliver(principal.organization, id_, found)
 
@@ -239,12 +240,3 @@ class RunEvents:
             "resets_at": resets_at if isinstance(resets_at, str) else iso(resets_at),
         }
         return told, name, {}
-
-
-def _time(name: str, text: str | None) -> TimeMs | None:
-    if text is None:
-        return None
-    try:
-        return time_ms(text)
-    except ValueError as error:
-        raise invalid(name, "invalid_value", "A time in ISO 8601 with its zone.") from error
