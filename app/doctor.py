@@ -65,6 +65,7 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_OIDC_CLIENT_ID": lambda: "none",
     "REWIND_OIDC_CLIENT_SECRET_FILE": lambda: "none: a public client",
     "REWIND_OIDC_NAME": lambda: "the host of REWIND_OIDC_URL",
+    "REWIND_OPERATOR": lambda: "the login of who types `rewind admin`",
     "REWIND_RATE_LIMIT": lambda: f"{PER_MINUTE:,} requests of a key in a minute",
     "REWIND_DEV_MAILS": lambda: "0; 1 in `rewind dev`",
     "REWIND_URL": lambda: "the server of this folder",

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import asyncpg
@@ -85,6 +84,7 @@ from app.workflows.endpoints import router as workflows_router
 from app.workflows.repository import WorkflowRepository
 from app.workflows.service import Workflows
 from sandbox.compiler.client import Requests, SandboxClient
+from sandbox.config import build_version
 from sandbox.journal.canonical import CanonicalError
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Epoch
@@ -317,7 +317,7 @@ def create_app(
         app.add_exception_handler(kind, handler)
     app.add_middleware(RequestIds)
     app.add_middleware(Hardened, exposure=exposed)
-    app.openapi = openapi_of(app, _version())  # type: ignore[method-assign]
+    app.openapi = openapi_of(app, build_version())  # type: ignore[method-assign]
     return app
 
 
@@ -382,10 +382,3 @@ def _add_root_routes(app: FastAPI, exposure: Exposure) -> None:
     async def llms_txt() -> Response:
         """What this server is, for models."""
         return PlainTextResponse(LLMS_TXT)
-
-
-def _version() -> str:
-    try:
-        return version("rewind-server")
-    except PackageNotFoundError:
-        return "0"

@@ -16,9 +16,10 @@ from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import Services, services_of
 from app.errors import InvalidJson
 from sandbox.journal.errors import ApiError
+from sandbox.journal.ids import Json
 from sandbox.store.postgres.reach import Reach, as_system, limit_to
 from tenancy.audit import Act
-from tenancy.errors import IdempotencyConflict
+from tenancy.errors import IdempotencyConflict, InsufficientScope
 from tenancy.principals import Principal, Role, Scope
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -89,13 +90,15 @@ class StrictRoute(APIRoute):
         async def handle(request: Request) -> Response:
             services = services_of(request)
             principal = await caller_of(request, services)
-            if principal.kind == "member":
+            if principal.role is not None:
                 principal.require_role(wanted.role_for(request.method))
             elif wanted.scope is not None:
                 principal.require(wanted.scope)
             request.state.principal = principal
             rates = services.rates.take(principal)
             limit_to(reach_of(principal, client_ip(request)))
+            if principal.kind == "operator":
+                await _operator_looks(principal, wanted, request, services)
             if field is not None:
                 raw = await read_body(request, wanted.body_bytes_max)
                 request._body = raw
@@ -114,6 +117,16 @@ class StrictRoute(APIRoute):
             return response
 
         return handle
+
+
+async def _operator_looks(principal: Principal, wanted: Needs, request: Request, services: Services) -> None:
+    """Whatever an operator asks for is in the customer's audit log before it is answered; changes are refused."""
+    what = _act(wanted.audited or "operator.read", request)
+    asked: dict[str, Json] = {"method": request.method, "path": request.url.path}
+    act = Act(what.action, what.target if wanted.audited else f"path:{request.url.path}", None, asked)
+    await services.audit.record(principal, act, client_ip(request))
+    if request.method not in SAFE_METHODS:
+        raise InsufficientScope("An operator who looks into an organization reads only.")
 
 
 def _act(action: str, request: Request) -> Act:

@@ -1044,6 +1044,17 @@ begin
   return ('appended', null, null, null)::event_verdict;
 end $$;
 
+CREATE FUNCTION public.hold_namespace() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  if exists (select from organizations o where o.id = new.organization_id and o.suspended_at is not null) then
+    new.suspended_at := now_ms();
+    new.suspended_with_organization := true;
+  end if;
+  return new;
+end $$;
+
 CREATE FUNCTION public.meter_run() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1402,6 +1413,19 @@ $$;
 
 COMMENT ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) IS 'In the append that makes a gated call pending. p_expires null: it waits as long as the run.';
 
+CREATE FUNCTION public.resume_organization(p_org uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update organizations set suspended_at = null, suspended_reason = null where id = p_org and suspended_at is not null;
+  if not found then return false; end if;
+  update namespaces set suspended_at = null, suspended_with_organization = false
+    where organization_id = p_org and suspended_with_organization;
+  return true;
+end $$;
+
+COMMENT ON FUNCTION public.resume_organization(p_org uuid) IS 'False: it is not suspended.';
+
 CREATE FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) RETURNS boolean
     LANGUAGE sql
     AS $$
@@ -1546,6 +1570,25 @@ begin
   return true;
 end $$;
 
+CREATE FUNCTION public.suspend_organization(p_org uuid, p_reason text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+begin
+  update organizations set suspended_at = now_ms(), suspended_reason = p_reason where id = p_org and suspended_at is null;
+  if not found then return false; end if;
+  update namespaces set suspended_at = now_ms(), suspended_with_organization = true
+    where organization_id = p_org and suspended_at is null;
+  perform 1 from runs r where r.owner is not null and r.namespace_id in (
+      select n.id from namespaces n where n.organization_id = p_org and n.suspended_with_organization)
+    order by r.namespace_id, r.run_id for no key update;
+  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+    where r.owner is not null and r.namespace_id in (
+      select n.id from namespaces n where n.organization_id = p_org and n.suspended_with_organization);
+  return true;
+end $$;
+
+COMMENT ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) IS 'False: it is suspended already.';
+
 CREATE FUNCTION public.today() RETURNS date
     LANGUAGE sql STABLE
     AS $$
@@ -1581,7 +1624,8 @@ CREATE TABLE public.api_keys (
     last_used_at bigint,
     allow_ips text[] DEFAULT '{}'::text[] NOT NULL,
     previous_sha256 bytea,
-    previous_until bigint
+    previous_until bigint,
+    operator text
 );
 
 ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
@@ -1591,6 +1635,8 @@ COMMENT ON COLUMN public.api_keys.prefix IS 'The first characters of the key, sh
 COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used from; none: all.';
 
 COMMENT ON COLUMN public.api_keys.previous_sha256 IS 'The secret before the last rotation, which works until previous_until.';
+
+COMMENT ON COLUMN public.api_keys.operator IS 'An operator who looks into the organization with it: reads only, and each read is audited.';
 
 CREATE TABLE public.approvals (
     namespace_id uuid NOT NULL,
@@ -1921,6 +1967,7 @@ CREATE TABLE public.namespaces (
     retention_days integer,
     deleted_at bigint,
     erased_at bigint,
+    suspended_with_organization boolean DEFAULT false NOT NULL,
     CONSTRAINT namespaces_retention_days_check CHECK (((retention_days >= 1) AND (retention_days <= 3650)))
 );
 
@@ -1931,6 +1978,8 @@ COMMENT ON COLUMN public.namespaces.retention_days IS 'How long runs are kept af
 COMMENT ON COLUMN public.namespaces.deleted_at IS 'Its name is free again: the row is called ~ and its id, which no request can name.';
 
 COMMENT ON COLUMN public.namespaces.erased_at IS 'Nothing of it is left but this row and its destroyed key.';
+
+COMMENT ON COLUMN public.namespaces.suspended_with_organization IS 'Only the organization''s resumption resumes it.';
 
 CREATE TABLE public.organization_domains (
     organization_id uuid NOT NULL,
@@ -1957,6 +2006,7 @@ CREATE TABLE public.organizations (
     limits jsonb DEFAULT '{}'::jsonb NOT NULL,
     deleted_at bigint,
     purged_at bigint,
+    suspended_reason text,
     CONSTRAINT organizations_check CHECK (((purged_at IS NULL) OR (deleted_at IS NOT NULL))),
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
 );
@@ -1970,6 +2020,8 @@ COMMENT ON COLUMN public.organizations.limits IS 'What the plan allows each name
 COMMENT ON COLUMN public.organizations.deleted_at IS 'Closed since then; an owner may restore it until it is purged.';
 
 COMMENT ON COLUMN public.organizations.purged_at IS 'The data keys of its namespaces are destroyed, its people and keys are gone.';
+
+COMMENT ON COLUMN public.organizations.suspended_reason IS 'Told to its members and callers.';
 
 CREATE TABLE public.passkeys (
     credential_id bytea NOT NULL,
@@ -2490,10 +2542,14 @@ CREATE TABLE public.workers (
     pid integer NOT NULL,
     started_at bigint NOT NULL,
     heartbeat_at bigint NOT NULL,
-    epochs smallint[] NOT NULL
+    epochs smallint[] NOT NULL,
+    version text DEFAULT ''::text NOT NULL,
+    drain_asked_at bigint
 );
 
 COMMENT ON TABLE public.workers IS 'Live worker processes. Each holds the advisory lock worker_id; a free lock means dead.';
+
+COMMENT ON COLUMN public.workers.drain_asked_at IS 'It sees that with its next heartbeat, and leaves as on SIGTERM.';
 
 CREATE TABLE public.workflow_versions (
     organization_id uuid NOT NULL,
@@ -2835,7 +2891,7 @@ CREATE INDEX signups_expiry ON public.signups USING btree (expires_at);
 
 CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_id);
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('key', 'id', 'name prefix scopes allow_ips expires_at revoked_at');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('key', 'id', 'name prefix scopes allow_ips expires_at revoked_at operator');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.invitations FOR EACH ROW EXECUTE FUNCTION public.audit_change('invitation', 'id', 'email role settled_at');
 
@@ -2845,7 +2901,7 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF labels ON public.namespaces FOR
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.organization_domains FOR EACH ROW EXECUTE FUNCTION public.audit_change('domain', 'domain', 'proven_at sso_required_at');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.organizations FOR EACH ROW EXECUTE FUNCTION public.audit_change('organization', 'id', 'name plan limits suspended_at deleted_at');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.organizations FOR EACH ROW EXECUTE FUNCTION public.audit_change('organization', 'id', 'name plan limits suspended_at suspended_reason deleted_at');
 
 CREATE TRIGGER audited AFTER UPDATE OF password_hash ON public.people FOR EACH ROW WHEN ((old.password_hash IS DISTINCT FROM new.password_hash)) EXECUTE FUNCTION public.audit_password();
 
@@ -2866,6 +2922,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.webhook_endpoi
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.workflows FOR EACH ROW EXECUTE FUNCTION public.audit_change('workflow', 'name', 'name digest');
 
 CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
+
+CREATE TRIGGER held BEFORE INSERT ON public.namespaces FOR EACH ROW EXECUTE FUNCTION public.hold_namespace();
 
 CREATE TRIGGER pace_inserted BEFORE INSERT ON public.pending FOR EACH ROW WHEN ((new.pace IS NOT NULL)) EXECUTE FUNCTION public.pace_call();
 
@@ -3855,6 +3913,12 @@ GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint,
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.hold_namespace() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_api;
+GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_request;
+GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_worker;
+GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.meter_run() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_api;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_request;
@@ -3969,6 +4033,12 @@ GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organizat
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.request_approval(p_ns uuid, p_run uuid, p_organization uuid, p_call integer, p_seq integer, p_tool text, p_at bigint, p_expires bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.resume_organization(p_org uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.resume_organization(p_org uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.resume_organization(p_org uuid) TO rewind_request;
+GRANT ALL ON FUNCTION public.resume_organization(p_org uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.resume_organization(p_org uuid) TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_api;
 GRANT ALL ON FUNCTION public.retry_call(p_claim uuid, p_ns uuid, p_run uuid, p_n integer, p_attempt smallint, p_after bigint) TO rewind_request;
@@ -4026,6 +4096,12 @@ GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.suspend_namespace(p_ns uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) TO rewind_api;
+GRANT ALL ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) TO rewind_request;
+GRANT ALL ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) TO rewind_worker;
+GRANT ALL ON FUNCTION public.suspend_organization(p_org uuid, p_reason text) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.today() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.today() TO rewind_api;

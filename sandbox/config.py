@@ -6,6 +6,7 @@ import stat
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -162,3 +163,11 @@ def socket_dir(preferred: Path, *, name_bytes: int) -> Path:
 
 def _credentials(key: str | None, secret: str | None) -> tuple[str | None, str | None]:
     return (unquote(key) if key else None, unquote(secret) if secret else None)
+
+
+def build_version() -> str:
+    """Of the server's distribution; a copy of the code without one has none."""
+    try:
+        return version("rewind-server")
+    except PackageNotFoundError:
+        return "0"

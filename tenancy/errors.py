@@ -10,6 +10,8 @@ ApiError
 └── TooManyAttempts        429
 """
 
+from typing import Any
+
 from sandbox.journal.errors import ApiError
 
 
@@ -48,3 +50,17 @@ class TooManyAttempts(ApiError):
 class IdempotencyConflict(ApiError):
     code = "idempotency_conflict"
     status = 409
+
+
+def refuse_suspended(organization: Any) -> None:
+    """Nobody of a suspended or closed organization gets in; each is told why, and what helps."""
+    if organization["deleted_at"] is not None:
+        raise OrganizationSuspended(
+            "This organization was closed: for 30 days an owner can restore it on the page /organizations."
+        )
+    if organization["suspended_at"] is not None:
+        reason = organization["suspended_reason"] or "no reason was given"
+        raise OrganizationSuspended(
+            f"This organization is suspended: {reason.rstrip('.')}. Its runs stay where they are, and go on when "
+            "the operator of this deployment resumes it: ask there."
+        )

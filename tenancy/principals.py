@@ -91,14 +91,14 @@ class NamespaceRef:
 class Principal:
     """An authenticated caller. Keys and members have no namespace of their own: they name one with each call."""
 
-    kind: Literal["key", "token", "member"]
+    kind: Literal["key", "token", "member", "operator"]
     id: str
     organization: OrganizationId
     scopes: frozenset[str]
     namespace: NamespaceRef | None = None
     narrow: Narrow = field(default_factory=Narrow)
     role: Role | None = None
-    """Of a member; decides what `manage` decides for a key."""
+    """Of a member, or of an operator (who is a viewer); decides what `manage` decides for a key."""
     allow_ips: tuple[str, ...] = ()
     """Networks that a key may be used from; none: all."""
 

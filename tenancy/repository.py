@@ -31,12 +31,12 @@ NO_NAMESPACE = NamespaceId("00000000-0000-0000-0000-000000000000")
 _BY_KEY = """
 select k.id, k.organization_id, k.scopes, k.allow_ips, k.revoked_at, k.last_used_at, $1::bytea as found_sha256,
   case when k.secret_sha256 = $1 then k.expires_at else least(k.expires_at, k.previous_until) end as expires_at,
-  coalesce(o.suspended_at, o.deleted_at) is not null as organization_suspended, now_ms() as now
+  o.suspended_at, o.suspended_reason, o.deleted_at, now_ms() as now, k.operator
 from api_keys k join organizations o on o.id = k.organization_id
 where k.secret_sha256 = $1 or k.previous_sha256 = $1"""
 _SELECT_BEARER = """
 select t.id, t.organization_id, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.secret_sha256 as found_sha256,
-  coalesce(o.suspended_at, o.deleted_at) is not null as organization_suspended, now_ms() as now,
+  o.suspended_at, o.suspended_reason, o.deleted_at, now_ms() as now,
   t.narrow, t.namespace_id, n.name as namespace_name, n.suspended_at is not null as namespace_suspended
 from tokens t
   join organizations o on o.id = t.organization_id

@@ -22,13 +22,13 @@ from tenancy.errors import (
     InsufficientScope,
     NamespaceSuspended,
     NotFound,
-    OrganizationSuspended,
     Unauthenticated,
+    refuse_suspended,
 )
 from tenancy.ids import new_id, parse_id
 from tenancy.keys.repository import insert_key
 from tenancy.models import Namespace, Organization, Token
-from tenancy.principals import KEY_SCOPES, NamespaceRef, Narrow, Principal
+from tenancy.principals import KEY_SCOPES, NamespaceRef, Narrow, Principal, Role
 from tenancy.repository import (
     TenancyRepository,
     insert_organization,
@@ -124,8 +124,7 @@ class Authenticator:
         left_ms = None if row["expires_at"] is None else row["expires_at"] - row["now"]
         if left_ms is not None and left_ms <= 0:
             raise Unauthenticated(f"This {kind} has expired.")
-        if row["organization_suspended"]:
-            raise OrganizationSuspended("This organization is suspended or closed.")
+        refuse_suspended(row)
         if row["last_used_at"] is None or row["now"] - row["last_used_at"] >= LAST_USED_EVERY_MS:
             await self._repository.mark_used(kind, str(row["id"]), TimeMs(row["now"]))
         believed_s = CACHE_S if left_ms is None else min(CACHE_S, left_ms / 1000)
@@ -317,6 +316,8 @@ def _from_there(principal: Principal, ip: str) -> Principal:
 def _principal(kind: tokens.Kind, row: Any) -> Principal:
     organization = OrganizationId(str(row["organization_id"]))
     scopes = frozenset(row["scopes"])
+    if kind == "key" and row["operator"] is not None:
+        return Principal("operator", row["operator"], organization, scopes, role=Role.VIEWER)
     if kind == "key":
         return Principal("key", str(row["id"]), organization, scopes, allow_ips=tuple(row["allow_ips"]))
     namespace = NamespaceRef(

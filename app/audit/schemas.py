@@ -8,7 +8,7 @@ from app.schemas import Answer
 
 
 class ActorView(Answer):
-    kind: str = Field(description="key, token, member, or system.")
+    kind: str = Field(description="key, token, member, operator, or system.")
     id: str
 
 

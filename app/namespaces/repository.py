@@ -18,7 +18,8 @@ _FIND = f"select {_COLUMNS} from namespaces where organization_id = $1 and name 
 _RETENTION = """update namespaces set retention_days = $3 where organization_id = $1 and name = $2
   and retention_days is distinct from $3 returning true"""
 _RESUME = (
-    "update namespaces set suspended_at = null where id = $1 and suspended_at is not null returning true"
+    "update namespaces set suspended_at = null where id = $1 and suspended_at is not null "
+    "and not suspended_with_organization returning true"
 )
 _SEALS = """select run_id, root, entries, sealed_at, previous, position from seals
   where namespace_id = $1 and position > $2 order by position limit $3"""

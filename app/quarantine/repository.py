@@ -19,7 +19,7 @@ class QuarantineRepository:
         organization: OrganizationId,
         actor: Actor,
         reason: str,
-        ip: str,
+        ip: str | None,
     ) -> bool:
         """False: the run is not quarantined, or is being abandoned."""
         act = Act(
@@ -36,7 +36,7 @@ class QuarantineRepository:
         organization: OrganizationId,
         actor: Actor,
         reason: str,
-        ip: str,
+        ip: str | None,
     ) -> bool:
         """False: the run is not quarantined."""
         act = Act(
@@ -46,8 +46,10 @@ class QuarantineRepository:
             "select abandon_quarantined($1, $2)", namespace, run, organization, actor, act, ip
         )
 
-    async def quarantine(self, namespace: NamespaceId, run: RunId, sealed_report: bytes, reason: str) -> bool:
-        """By the operator of the deployment. False: the run is not active."""
+    async def quarantine(
+        self, namespace: NamespaceId, run: RunId, sealed_report: bytes, actor: Actor, reason: str
+    ) -> bool:
+        """By an operator of the deployment. False: the run is not active."""
         async with acquired(self._pool) as connection, connection.transaction():
             organization = await connection.fetchval(
                 "select quarantine_by_operator($1, $2, $3)", namespace, run, sealed_report
@@ -60,18 +62,23 @@ class QuarantineRepository:
                 {"status": "active"},
                 {"status": "quarantined", "reason": reason},
             )
-            await audit(connection, OrganizationId(str(organization)), Actor("system", "admin"), act)
+            await audit(connection, OrganizationId(str(organization)), actor, act)
         return True
 
-    async def namespace_of(self, run: RunId, scope: NamespaceId | None = None) -> NamespaceId | None:
-        """For the operator, who knows a run by its id alone."""
+    async def place_of(
+        self, run: RunId, scope: NamespaceId | None = None
+    ) -> tuple[NamespaceId, OrganizationId] | None:
+        """For an operator, who knows a run by its id alone."""
         async with acquired(self._pool) as connection:
-            found = await connection.fetchval(
-                "select namespace_id from run_facts where run_id = $1 and ($2::uuid is null or namespace_id = $2)",
+            found = await connection.fetchrow(
+                "select namespace_id, organization_id from run_facts "
+                "where run_id = $1 and ($2::uuid is null or namespace_id = $2)",
                 run,
                 scope,
             )
-        return None if found is None else NamespaceId(str(found))
+        if found is None:
+            return None
+        return NamespaceId(str(found["namespace_id"])), OrganizationId(str(found["organization_id"]))
 
     async def _do(
         self,
@@ -81,7 +88,7 @@ class QuarantineRepository:
         organization: OrganizationId,
         actor: Actor,
         act: Act,
-        ip: str,
+        ip: str | None,
     ) -> bool:
         async with acquired(self._pool) as connection, connection.transaction():
             done: bool = await connection.fetchval(sql, namespace, run)

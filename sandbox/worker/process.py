@@ -108,7 +108,11 @@ class Worker:
             asyncio.create_task(repeat(self._answer, POLL_MAX_S, self._answering.look)),
             asyncio.create_task(repeat(self._desk.sweep, SWEEP_S)),
         ]
-        await stop.wait()
+        asked = asyncio.create_task(self._store.asked_to_drain.wait())
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        stopped.cancel()
         logger.info("worker %s drains %d runs", self._store.worker, len(self._runs))
         for task in loops:
             task.cancel()

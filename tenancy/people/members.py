@@ -8,7 +8,7 @@ import asyncpg
 from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.connection import acquired
-from tenancy.errors import InsufficientScope, NotFound, OrganizationSuspended
+from tenancy.errors import InsufficientScope, NotFound, refuse_suspended
 from tenancy.ids import new_id, parse_id
 from tenancy.people import mail, repository
 from tenancy.people.passwords import Passwords, weakness
@@ -26,6 +26,8 @@ class Membership:
     organization_name: str
     role: Role
     closed_at: int | None = None
+    suspended: str | None = None
+    """Why, if it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,13 @@ class Members:
         async with acquired(self._pool) as connection:
             rows = await repository.organizations_of(connection, session.person)
         return [
-            Membership(OrganizationId(str(row["id"])), row["name"], _role(row["role"]), row["deleted_at"])
+            Membership(
+                OrganizationId(str(row["id"])),
+                row["name"],
+                _role(row["role"]),
+                row["deleted_at"],
+                None if row["suspended_at"] is None else row["suspended_reason"] or "no reason was given",
+            )
             for row in rows
         ]
 
@@ -68,8 +76,7 @@ class Members:
                 )
         if id_ is None or row is None:
             raise NotFound("There is no such organization, or you are no member of it.")
-        if row["organization_suspended"]:
-            raise OrganizationSuspended("This organization is suspended or closed.")
+        refuse_suspended(row)
         role = _role(row["role"])
         if row["sso_missing"] and not (role is Role.OWNER and session.method in STRONG_METHODS):
             raise InsufficientScope(

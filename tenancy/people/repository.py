@@ -271,10 +271,10 @@ async def insert_member(
 async def member_role(
     connection: Any, organization: OrganizationId, person: str, session: str | None = None
 ) -> Any | None:
-    """(role, organization_name, organization_suspended, sso_missing: this session is none of its SSO), or None."""
+    """(role, organization_name, suspended_at, suspended_reason, deleted_at, sso_missing: this session is none of its SSO), or None."""
     return await connection.fetchrow(
         "select m.role, o.name as organization_name, "
-        "coalesce(o.suspended_at, o.deleted_at) is not null as organization_suspended, "
+        "o.suspended_at, o.suspended_reason, o.deleted_at, "
         "exists (select from organization_domains d where d.organization_id = o.id "
         "and d.domain = split_part(p.email, '@', 2) and d.sso_required_at is not null) "
         "and not exists (select from sessions s join sso_connections used on used.id = s.connection_id "
@@ -290,7 +290,7 @@ async def member_role(
 
 async def organizations_of(connection: Any, person: str) -> list[Any]:
     found: list[Any] = await connection.fetch(
-        "select o.id, o.name, m.role, o.deleted_at from members m join organizations o on o.id = m.organization_id "
+        "select o.id, o.name, m.role, o.deleted_at, o.suspended_at, o.suspended_reason from members m join organizations o on o.id = m.organization_id "
         "where m.person_id = $1 order by o.name, o.id limit 500",
         person,
     )

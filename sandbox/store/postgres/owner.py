@@ -4,6 +4,7 @@ A worker lives as long as the session that holds its advisory lock: kill -9 clos
 the lock, and anyone may give its runs to others at once.
 """
 
+import asyncio
 import logging
 import os
 import secrets
@@ -14,6 +15,7 @@ from typing import Any, Self
 import asyncpg
 import orjson
 
+from sandbox.config import build_version
 from sandbox.journal.ids import (
     Digest,
     Epoch,
@@ -89,6 +91,8 @@ class PostgresOwner(PostgresEdge):
         self.on_batch: Callable[[Sequence[CommandAppend]], None] | None = None
         """Called with the appends of each commit as it begins."""
         self.worker = WorkerId(0)
+        self.asked_to_drain = asyncio.Event()
+        """An operator wants this worker to leave."""
 
     @classmethod
     async def open(
@@ -110,12 +114,13 @@ class PostgresOwner(PostgresEdge):
         session = await connect(self._url, role=self._role, name=f"worker {worker}", planner=False)
         await session.execute("select pg_advisory_lock($1)", worker)
         await session.execute(
-            "insert into workers (worker_id, host, pid, started_at, heartbeat_at, epochs)"
-            " values ($1, $2, $3, now_ms(), now_ms(), $4)",
+            "insert into workers (worker_id, host, pid, started_at, heartbeat_at, epochs, version)"
+            " values ($1, $2, $3, now_ms(), now_ms(), $4, $5)",
             worker,
             socket.gethostname(),
             os.getpid(),
             list(epochs),
+            build_version(),
         )
         self._session, self.worker = session, worker
         return worker
@@ -125,13 +130,16 @@ class PostgresOwner(PostgresEdge):
         if self._session is None or self._session.is_closed():
             return False
         try:
-            status = await self._session.execute(
-                "update workers set heartbeat_at = now_ms() where worker_id = $1", self.worker
+            row = await self._session.fetchrow(
+                "update workers set heartbeat_at = now_ms() where worker_id = $1 returning drain_asked_at",
+                self.worker,
             )
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
             logger.warning("the worker's session is lost", exc_info=True)
             return False
-        return str(status) == "UPDATE 1"
+        if row is not None and row["drain_asked_at"] is not None:
+            self.asked_to_drain.set()
+        return row is not None
 
     async def deregister(self) -> None:
         """Leave; what this worker still owns, such as a claim that was cut short, is free for others."""

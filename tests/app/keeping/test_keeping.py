@@ -8,6 +8,7 @@ from app.scheduler.collector import collect_all
 from app.scheduler.retention import sweep
 from app.scheduler.seals import Sealer
 from sandbox.activation.verify import is_redacted
+from sandbox.journal.entries import Actor
 from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.blobs import BlobLost, BlobStore
 from sandbox.store.postgres.connection import acquired
@@ -204,7 +205,7 @@ async def test_messages_made_of_a_redacted_run_are_made_anew(own_api: Api) -> No
 
 async def test_a_quarantined_run_is_neither_deleted_nor_redacted(own_api: Api) -> None:
     run = (await own_api.start())["id"]
-    await own_api.services.quarantine.quarantine(run, "a drill")
+    await own_api.services.quarantine.quarantine(run, "a drill", by=Actor("operator", "ann"))
     body = {"seq": 0, "field": "input", "reason": "asked for"}
     for answer in (
         await call(own_api, "DELETE", run),

@@ -8,10 +8,13 @@ import pytest
 
 from app.errors import RunEnded, RunQuarantined
 from app.scheduler.loop import fire_due
+from sandbox.journal.entries import Actor
 from sandbox.store.postgres.connection import acquired
 from tenancy.errors import NotFound
 from tests.fixtures.api import Api, Puppet
 from tests.fixtures.database import Clock
+
+OPERATOR = Actor("operator", "ann")
 
 
 async def stopped(api: Api) -> tuple[dict[str, Any], Puppet]:
@@ -23,7 +26,7 @@ async def stopped(api: Api) -> tuple[dict[str, Any], Puppet]:
     claimed = await api.call("POST", "/v1/tasks/claim", json={"max": 1})
     assert len(claimed.json()["tasks"]) == 1
     await puppet.call_tool("echo", {"x": 2})
-    await api.services.quarantine.quarantine(run["id"], "a drill")
+    await api.services.quarantine.quarantine(run["id"], "a drill", by=OPERATOR)
     return run, puppet
 
 
@@ -53,7 +56,7 @@ async def test_a_released_run_goes_on_and_its_deadline_counts_again(own_api: Api
     released = await post(own_api, run["id"], "release", reason="fixed")
     assert (released.status_code, released.json()["status"]) == (200, "active")
     assert await audited(own_api, run["id"]) == [
-        ("run.quarantine", "system", "a drill"),
+        ("run.quarantine", "operator", "a drill"),
         ("run.release", "key", "fixed"),
     ]
     async with acquired(own_api.store.pool) as connection:
@@ -97,14 +100,14 @@ async def test_an_abandoned_run_ends_when_its_calls_are_settled(own_api: Api, cl
 async def test_only_an_active_run_is_quarantined(own_api: Api) -> None:
     run, _ = await stopped(own_api)
     with pytest.raises(RunQuarantined):
-        await own_api.services.quarantine.quarantine(run["id"], "again")
+        await own_api.services.quarantine.quarantine(run["id"], "again", by=OPERATOR)
     with pytest.raises(NotFound):
-        await own_api.services.quarantine.quarantine("no-run", "x")
+        await own_api.services.quarantine.quarantine("no-run", "x", by=OPERATOR)
     other = await own_api.start()
     puppet = await own_api.puppet(other["id"])
     await puppet.complete(1)
     with pytest.raises(RunEnded):
-        await own_api.services.quarantine.quarantine(other["id"], "late")
+        await own_api.services.quarantine.quarantine(other["id"], "late", by=OPERATOR)
 
 
 async def test_deciding_needs_a_reason_and_the_scope(own_api: Api) -> None:

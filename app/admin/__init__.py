@@ -1,0 +1,1 @@
+"""What operators of a deployment do: `rewind admin`."""

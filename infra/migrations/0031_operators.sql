@@ -1,0 +1,59 @@
+-- What operators do: suspend an organization, look into one for its customer, ask a worker to leave. Each leaves a
+-- line in the audit log, of the customer where there is one, else of the deployment (organization: all zeros).
+
+alter table organizations add column suspended_reason text;
+comment on column organizations.suspended_reason is 'Told to its members and callers.';
+
+alter table namespaces add column suspended_with_organization boolean not null default false;
+comment on column namespaces.suspended_with_organization is 'Only the organization''s resumption resumes it.';
+
+alter table api_keys add column operator text;
+comment on column api_keys.operator is 'An operator who looks into the organization with it: reads only, and each read is audited.';
+
+alter table workers add column version text not null default '', add column drain_asked_at bigint;
+comment on column workers.drain_asked_at is 'It sees that with its next heartbeat, and leaves as on SIGTERM.';
+
+drop trigger audited on organizations;
+create trigger audited after insert or update on organizations for each row
+  execute function audit_change('organization', 'id', 'name plan limits suspended_at suspended_reason deleted_at');
+drop trigger audited on api_keys;
+create trigger audited after insert or update or delete on api_keys for each row
+  execute function audit_change('key', 'id', 'name prefix scopes allow_ips expires_at revoked_at operator');
+
+-- All of its namespaces freeze, as when each is suspended; those that are suspended already stay so afterwards.
+create function suspend_organization(p_org uuid, p_reason text) returns boolean language plpgsql as $$
+begin
+  update organizations set suspended_at = now_ms(), suspended_reason = p_reason where id = p_org and suspended_at is null;
+  if not found then return false; end if;
+  update namespaces set suspended_at = now_ms(), suspended_with_organization = true
+    where organization_id = p_org and suspended_at is null;
+  perform 1 from runs r where r.owner is not null and r.namespace_id in (
+      select n.id from namespaces n where n.organization_id = p_org and n.suspended_with_organization)
+    order by r.namespace_id, r.run_id for no key update;
+  update runs r set owner = null, ready = (r.status = 0 and r.last_event > r.delivered)
+    where r.owner is not null and r.namespace_id in (
+      select n.id from namespaces n where n.organization_id = p_org and n.suspended_with_organization);
+  return true;
+end $$;
+comment on function suspend_organization is 'False: it is suspended already.';
+
+create function resume_organization(p_org uuid) returns boolean language plpgsql as $$
+begin
+  update organizations set suspended_at = null, suspended_reason = null where id = p_org and suspended_at is not null;
+  if not found then return false; end if;
+  update namespaces set suspended_at = null, suspended_with_organization = false
+    where organization_id = p_org and suspended_with_organization;
+  return true;
+end $$;
+comment on function resume_organization is 'False: it is not suspended.';
+
+-- A caller is believed for up to a second: what it makes meanwhile is frozen with the rest.
+create function hold_namespace() returns trigger language plpgsql as $$
+begin
+  if exists (select from organizations o where o.id = new.organization_id and o.suspended_at is not null) then
+    new.suspended_at := now_ms();
+    new.suspended_with_organization := true;
+  end if;
+  return new;
+end $$;
+create trigger held before insert on namespaces for each row execute function hold_namespace();
