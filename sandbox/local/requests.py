@@ -2,7 +2,8 @@
 
     {"id", "verb": "replay", "script", "journal": [entries as the API gives them, values inline],
      "toolset"?: {"tools"}, "run"?, "namespace"?, "overrides"?}   → the body of POST /runs/{id}/replay
-    {"id", "verb": "verify", as replay, "root"?}                    → {values_ok, wrong_values, root, root_ok, replayable, matches}
+    {"id", "verb": "verify", as replay, "root"?, "entries"?: how many the seal counts}
+                                → {values_ok, wrong_values, missing, root, root_ok, replayable, matches, diverged_at}
     {"id", "verb": "test", "script", "toolset"?, "namespace"?, "input"?, "mocks"?, "signals"?, …}
                                                                   → the body of POST /scripts/test
 
@@ -33,6 +34,8 @@ from sandbox.store.seal import VALUE_FIELDS, Root
 logger = logging.getLogger(__name__)
 
 NAMESPACE = NamespaceId("local")
+SEALED_ENTRIES_MAX = 10_000_000
+MISSING_SHOWN = 100
 
 
 class RequestError(Exception):
@@ -133,25 +136,34 @@ async def _replay(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any
 
 
 async def _verify(sandbox: Sandbox, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Values against their digests, the journal against its root, then a full replay."""
-    entries = _entries(request.get("journal"), _Inline())
-    wrong = [
-        wire["seq"]
-        for wire in request["journal"]
-        if not all(map(_digest_holds, (wire.get(name) for name in VALUE_FIELDS)))
-    ]
+    """Values against their digests, the journal against its root, then a full replay if it is whole."""
+    entries = _entries(request.get("journal"), _Inline(), whole=False)
+    sealed = request.get("entries", 0)
+    if not isinstance(sealed, int) or not 0 <= sealed <= SEALED_ENTRIES_MAX:
+        raise RequestError("invalid_request", "entries must be the number of entries that the seal counts")
+    present = {entry.seq for entry in entries}
+    missing = [seq for seq in range(max(sealed, entries[-1].seq + 1)) if seq not in present]
+    wrong = [wire["seq"] for wire in request["journal"] if not _digests_hold(wire)]
     root = Root(RunId(str(request.get("run", TEST_RUN))))
     root.add(entries)
-    replayed = await _replay(sandbox, request)
+    replayed = {"unavailable": "entries are missing"} if missing else await _replay(sandbox, request)
     return {
         "values_ok": not wrong,
         "wrong_values": wrong,
+        "missing": missing[:MISSING_SHOWN],
         "root": root.hex(),
         "root_ok": None if request.get("root") is None else request["root"] == root.hex(),
         "replayable": "unavailable" not in replayed,
         "matches": replayed.get("matches"),
         "diverged_at": replayed.get("diverged_at"),
     }
+
+
+def _digests_hold(wire: Mapping[str, Any]) -> bool:
+    """Whether the values that stand in an entry, or in its error, are those that it names."""
+    error = wire.get("error")
+    holders = (wire, error) if isinstance(error, dict) else (wire,)
+    return all(_digest_holds(holder.get(name)) for holder in holders for name in VALUE_FIELDS)
 
 
 def _digest_holds(value: Any) -> bool:
@@ -183,7 +195,8 @@ def _tools(request: Mapping[str, Any]) -> list[dict[str, Any]]:
     return tools
 
 
-def _entries(journal: Any, values: Texts) -> list[StoredEntry]:
+def _entries(journal: Any, values: Texts, *, whole: bool = True) -> list[StoredEntry]:
+    """`whole` false: entries may be missing, which is what is looked for."""
     if not isinstance(journal, list) or not journal:
         raise RequestError("invalid_request", "journal must be the list of the run's entries")
     entries = []
@@ -193,7 +206,8 @@ def _entries(journal: Any, values: Texts) -> list[StoredEntry]:
             decode_body(entry.type, entry.body)
         except (KeyError, TypeError, ValueError, AttributeError, CanonicalError, RewindFault) as error:
             raise RequestError("invalid_request", f"journal[{index}] is no entry: {error!r}") from error
-        if entry.seq != index:
+        expected = index if whole or not entries else max(index, entries[-1].seq + 1)
+        if entry.seq < expected or (whole and entry.seq > expected):
             raise RequestError(
                 "invalid_request", f"journal[{index}] has seq {entry.seq}: export the whole journal"
             )

@@ -70,7 +70,8 @@ def verify_run(arguments: argparse.Namespace, client: Rewind, console: Console) 
     query = {"namespace": client.runs._core.config.namespace}
     path = f"/v1/runs/{arguments.run}/seal"
     seal = client.runs._core.call(Call(method="GET", path=path, query=query), {}).data
-    request = _request(client, arguments.run) | {"verb": "verify", "root": seal["root"]}
+    request = _request(client, arguments.run)
+    request |= {"verb": "verify", "root": seal["root"], "entries": seal["entries"]}
     chain = _chain(client, request["namespace"], request["run"], seal)
 
     def show(answer: dict[str, Any], shown: Console | None) -> int:
@@ -234,6 +235,8 @@ def _show_verified(answer: dict[str, Any], console: Console | None) -> int:
     replayed = "replay matches" if answer["matches"] else "replay differs"
     if console:
         console.line(f"{values}, {root}, {replayed if answer['replayable'] else 'not replayable'}")
+        if answer.get("missing"):
+            console.line(f"missing entries: {', '.join(map(str, answer['missing']))}")
         if answer["diverged_at"]:
             console.line(_divergence(answer["diverged_at"]))
     sound = answer["values_ok"] and answer["root_ok"]

@@ -96,3 +96,20 @@ async def test_a_value_that_was_not_exported_is_named(local: LocalSandbox) -> No
     answer = await local.ask(id=3, verb="replay", script=SCRIPT, toolset=TOOLSET, journal=journal)
     assert answer["error"]["code"] == "value_missing"
     assert completed["result"]["sha256"] in answer["error"]["message"]
+
+
+async def test_a_journal_with_holes_is_verified_and_they_are_named(local: LocalSandbox) -> None:
+    journal = (await tested(local))["journal"]
+    sealed = len(journal)
+    asked = {"verb": "verify", "script": SCRIPT, "toolset": TOOLSET, "root": "00", "entries": sealed}
+    whole = (await local.ask(id=1, journal=journal, **asked))["result"]
+    assert (whole["missing"], whole["matches"], whole["root_ok"]) == ([], True, False)
+    holes = (await local.ask(id=2, journal=[journal[0], *journal[2:-1]], **asked))["result"]
+    assert (holes["missing"], holes["replayable"], holes["matches"]) == ([1, sealed - 1], False, None)
+    for wrong, says in (
+        ({"journal": [*journal, journal[0]]}, f"journal[{sealed}] has seq 0"),
+        ({"entries": "all"}, "entries must be the number"),
+    ):
+        answer = await local.ask(id=3, **{"journal": journal, **asked, **wrong})
+        assert answer["error"]["code"] == "invalid_request"
+        assert says in answer["error"]["message"]
