@@ -199,7 +199,7 @@ def _entries(journal: Any, values: Texts, *, whole: bool = True) -> list[StoredE
     """`whole` false: entries may be missing, which is what is looked for."""
     if not isinstance(journal, list) or not journal:
         raise RequestError("invalid_request", "journal must be the list of the run's entries")
-    entries = []
+    entries: list[StoredEntry] = []
     for index, wire in enumerate(journal):
         try:
             entry = stored_of_wire(wire, values)
