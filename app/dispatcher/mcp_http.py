@@ -5,7 +5,11 @@ connection. So failures are turned into answers here: a JSON-RPC error, marked s
 with what is known of the request: whether it was sent, and what the server said.
 """
 
+import asyncio
+import contextlib
 import secrets
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -22,6 +26,8 @@ ANSWER_BYTES_MAX = 40 * 1024 * 1024
 STREAM_BYTES_MAX = 4 * ANSWER_BYTES_MAX
 """Of an answer that comes as a stream of events, each of which has ANSWER_BYTES_MAX."""
 ERROR_BYTES_MAX = 64 * 1024
+ABANDONED_S = 5.0
+"""An answer that nobody waits for any more is read so long: the server has been told, and may end it itself."""
 EXCERPT_CHARS = 300
 CODE = -32099
 _MARK = secrets.token_hex(16)
@@ -87,6 +93,58 @@ class HttpFailure:
         return cls(Trouble(known["trouble"]), message, known["status"], known["session"], known["rpc_code"])
 
 
+class Waiting:
+    """How long the answer to a request is read: as long as somebody waits for it.
+
+    The library (mcp 2.3) tells servers of the handshake's versions that nobody waits, and goes on reading: a server
+    that does not care would hold a connection for ever.
+    """
+
+    def __init__(self) -> None:
+        self._ends_at: float | None = None
+        self._limit: asyncio.Timeout | None = None
+
+    def abandon(self) -> None:
+        self._ends_at = asyncio.get_running_loop().time() + ABANDONED_S
+        if self._limit is not None:
+            self._limit.reschedule(self._ends_at)
+
+    @contextlib.asynccontextmanager
+    async def patience(self) -> AsyncIterator[None]:
+        """Around whatever waits for the server. Errors: ReadTimeout, when it has been abandoned."""
+        try:
+            async with asyncio.timeout_at(self._ends_at) as limit:
+                self._limit = limit
+                try:
+                    yield
+                finally:
+                    self._limit = None
+        except TimeoutError:
+            raise httpx2.ReadTimeout("nobody waits for the answer any more") from None
+
+
+WAITING: ContextVar[Waiting | None] = ContextVar("waiting", default=None)
+"""Of the request that is sent in this context: the library sends in the context of its caller."""
+
+
+class _Awaited(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, waiting: Waiting) -> None:
+        self._stream = stream
+        self._waiting = waiting
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        parts = aiter(self._stream)
+        while True:
+            async with self._waiting.patience():
+                part = await anext(parts, None)
+            if part is None:
+                return
+            yield part
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
 class McpTransport(httpx2.AsyncBaseTransport):
     """Answers every POST; streams that no call needs are not opened."""
 
@@ -100,8 +158,12 @@ class McpTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             return _streamed(request, response)
         session = "mcp-session-id" in request.headers
+        waiting = WAITING.get() or Waiting()
         try:
-            response = await self._inner.handle_async_request(request)
+            async with waiting.patience():
+                response = await self._inner.handle_async_request(request)
+            assert isinstance(response.stream, httpx2.AsyncByteStream)
+            response.stream = _Awaited(response.stream, waiting)
         except httpx2.TransportError as error:
             return _failed(_not_answered(error))
         try:

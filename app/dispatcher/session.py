@@ -22,11 +22,20 @@ from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
 from app.dispatcher.endpoints import Endpoint
 from app.dispatcher.listing import restored, schemas_aside
 from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Mirrors, ServerFailed, ServerRefused
-from app.dispatcher.mcp_http import ANSWER_BYTES_MAX, HttpFailure, McpTransport, Trouble
+from app.dispatcher.mcp_http import (
+    ANSWER_BYTES_MAX,
+    WAITING,
+    HttpFailure,
+    McpTransport,
+    Trouble,
+    Waiting,
+)
 from app.dispatcher.oauth import OAuthTransport, Tokens
 
 OPEN_TIMEOUT_S = 20.0
 """Connecting and agreeing on a protocol."""
+CONNECTIONS_MAX = 4_000
+"""Of a session, which toolsets may share: as many as the dispatcher has calls in the air."""
 IDEMPOTENCY_META = "codes.rewind/idempotency-key"
 
 SESSION_CODES = frozenset({-32000, -32001, -32600, -32603})
@@ -120,9 +129,10 @@ class Session:
     ) -> Answer:
         """Errors: ServerFailed, ServerRefused, TimeoutError."""
         assert self._client is not None
-        session = self._client.session
+        session, waiting = self._client.session, Waiting()
 
         async def send() -> Answer:
+            WAITING.set(waiting)
             if (
                 mirrors is not None
             ):  # mcp 2.3 takes them from a list that it has read; read as soon as it is set
@@ -147,6 +157,7 @@ class Session:
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     async with asyncio.timeout(CLOSE_TIMEOUT_S):
                         await sending
+                waiting.abandon()
 
     def retire(self) -> None:
         """Close as soon as no request is under way."""
@@ -196,7 +207,7 @@ class Session:
                 raise
 
     def _transport(self) -> httpx2.AsyncBaseTransport:
-        inner = self._egress.transport()
+        inner = self._egress.transport(connections_max=CONNECTIONS_MAX)
         grant = self._endpoint.grant
         return inner if grant is None else OAuthTransport(inner, self._tokens, grant)
 
