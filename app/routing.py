@@ -38,7 +38,12 @@ class Needs:
     role: Role | None = None
     """Of members, where it is not `role_for`."""
     audited: str | None = None
-    """The action that stands in the audit log when a person does this."""
+    """The action that stands in the audit log when a person does this, or a key that changes what it manages."""
+
+    def audits(self, principal: Principal, method: str) -> bool:
+        """Machines' own traffic stands in journals; an operator's reads are recorded before they are answered."""
+        changes = self.scope is Scope.MANAGE and method not in SAFE_METHODS
+        return principal.kind == "member" or (principal.kind == "key" and changes)
 
     def role_for(self, method: str) -> Role:
         """What a member must be: without `role`, reading what takes `manage` is for all, changing it for admins."""
@@ -112,7 +117,7 @@ class StrictRoute(APIRoute):
                     request._body = b""
             response = await validate_and_call(request)
             response.headers.update(rates)
-            if wanted.audited is not None and principal.kind == "member" and response.status_code < 400:
+            if wanted.audited and wanted.audits(principal, request.method) and response.status_code < 400:
                 await services.audit.record(principal, _act(wanted.audited, request), client_ip(request))
             return response
 

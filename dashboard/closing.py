@@ -62,6 +62,7 @@ class ClosingPages:
         own = await self.members.membership(
             session, request.query_params.get("organization"), at_least=Role.ADMIN
         )
+        await self.closing.note_export(client_of(request), session, own)
         name = f"rewind-{own.organization}.ndjson"
         return StreamingResponse(
             self.closing.export(own),

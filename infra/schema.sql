@@ -291,6 +291,16 @@ begin
   update runs set next_seq = seq, last_time = last where namespace_id = p_ns and run_id = p_run;
 end $$;
 
+CREATE FUNCTION public.audit_approval() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  perform record_act(new.organization_id, case new.status when 1 then 'approval.approve' else 'approval.deny' end,
+    'run:' || new.run_id, jsonb_build_object('status', 'pending'),
+    jsonb_build_object('status', case new.status when 1 then 'approved' else 'denied' end, 'call', new.call, 'tool', new.tool));
+  return null;
+end $$;
+
 CREATE FUNCTION public.audit_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -346,6 +356,26 @@ CREATE FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_a
   select record_act(m.organization_id, p_action, 'person:' || p_person, null, p_after, p_person, p_ip)
   from members m where m.person_id = p_person
 $$;
+
+CREATE FUNCTION public.audit_proof() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+declare
+  ip text := nullif(current_setting('rewind.ip', true), '');
+begin
+  if tg_table_name = 'people' then
+    perform audit_person(new.id, case when new.totp_since is null then 'person.end_totp' else 'person.begin_totp' end, ip, null);
+  elsif tg_table_name = 'passkeys' then
+    perform audit_person(coalesce(new.person_id, old.person_id),
+      case tg_op when 'INSERT' then 'person.add_passkey' else 'person.remove_passkey' end, ip,
+      jsonb_build_object('name', coalesce(new.name, old.name)));
+  else
+    perform audit_person(coalesce(new.person_id, old.person_id),
+      case tg_op when 'INSERT' then 'person.link_provider' else 'person.unlink_provider' end, ip,
+      jsonb_build_object('issuer', coalesce(new.issuer, old.issuer)));
+  end if;
+  return null;
+end $$;
 
 CREATE FUNCTION public.audit_sign_in() RETURNS trigger
     LANGUAGE plpgsql
@@ -1782,9 +1812,9 @@ CREATE TABLE public.deliveries (
     next_at bigint,
     lease_until bigint,
     response_code integer,
-    response_body text,
     error text,
     duration_ms integer,
+    response_body bytea,
     CONSTRAINT deliveries_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
 );
 
@@ -1797,6 +1827,8 @@ COMMENT ON COLUMN public.deliveries.failures IS 'Place in the schedule of retrie
 COMMENT ON COLUMN public.deliveries.next_at IS 'When it is tried next; null: not again.';
 
 COMMENT ON COLUMN public.deliveries.lease_until IS 'A sender is at it until then at the latest.';
+
+COMMENT ON COLUMN public.deliveries.response_body IS 'The beginning of the answer, sealed under the namespace''s key.';
 
 CREATE TABLE public.entries (
     namespace_id uuid NOT NULL,
@@ -2893,6 +2925,10 @@ CREATE INDEX value_refs_run ON public.value_refs USING btree (namespace_id, run_
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('key', 'id', 'name prefix scopes allow_ips expires_at revoked_at operator');
 
+CREATE TRIGGER audited AFTER UPDATE OF status ON public.approvals FOR EACH ROW WHEN (((old.status = 0) AND (new.status = ANY (ARRAY[1, 2])))) EXECUTE FUNCTION public.audit_approval();
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE ON public.identities FOR EACH ROW EXECUTE FUNCTION public.audit_proof();
+
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.invitations FOR EACH ROW EXECUTE FUNCTION public.audit_change('invitation', 'id', 'email role settled_at');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.members FOR EACH ROW EXECUTE FUNCTION public.audit_change('member', 'person_id', 'role');
@@ -2902,6 +2938,8 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF labels ON public.namespaces FOR
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.organization_domains FOR EACH ROW EXECUTE FUNCTION public.audit_change('domain', 'domain', 'proven_at sso_required_at');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.organizations FOR EACH ROW EXECUTE FUNCTION public.audit_change('organization', 'id', 'name plan limits suspended_at suspended_reason deleted_at');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE ON public.passkeys FOR EACH ROW EXECUTE FUNCTION public.audit_proof();
 
 CREATE TRIGGER audited AFTER UPDATE OF password_hash ON public.people FOR EACH ROW WHEN ((old.password_hash IS DISTINCT FROM new.password_hash)) EXECUTE FUNCTION public.audit_password();
 
@@ -2920,6 +2958,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.toolsets FOR E
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.webhook_endpoints FOR EACH ROW EXECUTE FUNCTION public.audit_change('webhook', 'id', 'url events namespaces labels disabled_at disabled_reason');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.workflows FOR EACH ROW EXECUTE FUNCTION public.audit_change('workflow', 'name', 'name digest');
+
+CREATE TRIGGER audited_totp AFTER UPDATE OF totp_since ON public.people FOR EACH ROW WHEN ((old.totp_since IS DISTINCT FROM new.totp_since)) EXECUTE FUNCTION public.audit_proof();
 
 CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
 
@@ -3182,15 +3222,15 @@ CREATE POLICY system ON public.workflows TO rewind_api, rewind_worker, rewind_re
 
 CREATE POLICY tenant ON public.api_keys TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.api_keys IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.api_keys IS 'organization_id = (select rewind_organization()) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.approvals TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.approvals IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.approvals IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
-CREATE POLICY tenant ON public.audit_log TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
+CREATE POLICY tenant ON public.audit_log TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.audit_log IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.audit_log IS 'organization_id = (select rewind_organization()) and not (select rewind_confined()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.blobs TO rewind_request USING (
 CASE
@@ -3206,11 +3246,11 @@ CASE
       WHERE ((n.id = blobs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.blobs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.blobs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.bulk_cancels TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.bulk_cancels IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.bulk_cancels IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.checked_scripts TO rewind_request USING (
 CASE
@@ -3226,7 +3266,7 @@ CASE
       WHERE ((n.id = checked_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.checked_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.checked_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.child_outbox TO rewind_request USING (
 CASE
@@ -3242,7 +3282,7 @@ CASE
       WHERE ((n.id = child_outbox.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.child_outbox IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.child_outbox IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.compiled_scripts TO rewind_request USING (
 CASE
@@ -3258,11 +3298,11 @@ CASE
       WHERE ((n.id = compiled_scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.compiled_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.compiled_scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.deliveries TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.deliveries IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.deliveries IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.entries TO rewind_request USING (
 CASE
@@ -3278,11 +3318,11 @@ CASE
       WHERE ((n.id = entries.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.entries IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.entries IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.events TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.events IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.events IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.held_events TO rewind_request USING (
 CASE
@@ -3298,31 +3338,31 @@ CASE
       WHERE ((n.id = held_events.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.held_events IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.held_events IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.idempotency TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.idempotency IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.idempotency IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.identities TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.identities IS 'false';
+COMMENT ON POLICY tenant ON public.identities IS 'false; given: false';
 
 CREATE POLICY tenant ON public.invitations TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.invitations IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.invitations IS 'organization_id = (select rewind_organization()) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.login_failures TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.login_failures IS 'false';
+COMMENT ON POLICY tenant ON public.login_failures IS 'false; given: false';
 
 CREATE POLICY tenant ON public.mails TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.mails IS 'false';
+COMMENT ON POLICY tenant ON public.mails IS 'false; given: false';
 
 CREATE POLICY tenant ON public.members TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.members IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.members IS 'organization_id = (select rewind_organization()) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.namespace_keys TO rewind_request USING (
 CASE
@@ -3338,23 +3378,23 @@ CASE
       WHERE ((n.id = namespace_keys.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.namespace_keys IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.namespace_keys IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.namespaces TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) OR (id = ( SELECT public.rewind_namespace() AS rewind_namespace))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND ((NOT ( SELECT public.rewind_confined() AS rewind_confined)) OR (id = ( SELECT public.rewind_namespace() AS rewind_namespace)))));
 
-COMMENT ON POLICY tenant ON public.namespaces IS 'organization_id = (select rewind_organization()) and (not (select rewind_confined()) or id = (select rewind_namespace()))';
+COMMENT ON POLICY tenant ON public.namespaces IS 'organization_id = (select rewind_organization()) and (not (select rewind_confined()) or id = (select rewind_namespace())); given: organization_id = (select rewind_organization()) and (not (select rewind_confined()) or id = (select rewind_namespace()))';
 
 CREATE POLICY tenant ON public.organization_domains TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.organization_domains IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.organization_domains IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.organizations TO rewind_request USING ((id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.organizations IS 'id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.organizations IS 'id = (select rewind_organization()); given: id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.passkeys TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.passkeys IS 'false';
+COMMENT ON POLICY tenant ON public.passkeys IS 'false; given: false';
 
 CREATE POLICY tenant ON public.pending TO rewind_request USING (
 CASE
@@ -3370,11 +3410,11 @@ CASE
       WHERE ((n.id = pending.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.pending IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.pending IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.people TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.people IS 'false';
+COMMENT ON POLICY tenant ON public.people IS 'false; given: false';
 
 CREATE POLICY tenant ON public.quarantines TO rewind_request USING (
 CASE
@@ -3390,7 +3430,7 @@ CASE
       WHERE ((n.id = quarantines.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.quarantines IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.quarantines IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.quota_notices TO rewind_request USING (
 CASE
@@ -3406,19 +3446,19 @@ CASE
       WHERE ((n.id = quota_notices.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.quota_notices IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.quota_notices IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.quotas TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.quotas IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.quotas IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.rate_marks TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.rate_marks IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.rate_marks IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.recovery_codes TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.recovery_codes IS 'false';
+COMMENT ON POLICY tenant ON public.recovery_codes IS 'false; given: false';
 
 CREATE POLICY tenant ON public.replays TO rewind_request USING (
 CASE
@@ -3434,15 +3474,15 @@ CASE
       WHERE ((n.id = replays.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.replays IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.replays IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.resets TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.resets IS 'false';
+COMMENT ON POLICY tenant ON public.resets IS 'false; given: false';
 
 CREATE POLICY tenant ON public.run_facts TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid])))));
 
-COMMENT ON POLICY tenant ON public.run_facts IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
+COMMENT ON POLICY tenant ON public.run_facts IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000''))';
 
 CREATE POLICY tenant ON public.runs TO rewind_request USING (
 CASE
@@ -3458,7 +3498,7 @@ CASE
       WHERE ((n.id = runs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.runs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.runs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.sandbox_requests TO rewind_request USING (
 CASE
@@ -3474,7 +3514,7 @@ CASE
       WHERE ((n.id = sandbox_requests.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.sandbox_requests IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.sandbox_requests IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.scripts TO rewind_request USING (
 CASE
@@ -3490,7 +3530,7 @@ CASE
       WHERE ((n.id = scripts.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.scripts IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.seal_heads TO rewind_request USING (
 CASE
@@ -3506,7 +3546,7 @@ CASE
       WHERE ((n.id = seal_heads.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.seal_heads IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.seal_heads IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.seals TO rewind_request USING (
 CASE
@@ -3522,19 +3562,19 @@ CASE
       WHERE ((n.id = seals.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.seals IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.seals IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.secrets TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.secrets IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.secrets IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.sessions TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.sessions IS 'false';
+COMMENT ON POLICY tenant ON public.sessions IS 'false; given: false';
 
 CREATE POLICY tenant ON public.sign_in_steps TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.sign_in_steps IS 'false';
+COMMENT ON POLICY tenant ON public.sign_in_steps IS 'false; given: false';
 
 CREATE POLICY tenant ON public.signal_ids TO rewind_request USING (
 CASE
@@ -3550,31 +3590,31 @@ CASE
       WHERE ((n.id = signal_ids.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.signal_ids IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.signal_ids IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.signups TO rewind_request USING (false) WITH CHECK (false);
 
-COMMENT ON POLICY tenant ON public.signups IS 'false';
+COMMENT ON POLICY tenant ON public.signups IS 'false; given: false';
 
 CREATE POLICY tenant ON public.sso_connections TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.sso_connections IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.sso_connections IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.tokens TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (((( SELECT public.rewind_namespace() AS rewind_namespace) IS NULL) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))) OR (namespace_id = ANY (ARRAY[( SELECT public.rewind_namespace() AS rewind_namespace), '00000000-0000-0000-0000-000000000000'::uuid]))) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.tokens IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.tokens IS 'organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and ((select rewind_namespace()) is null and not (select rewind_confined()) or namespace_id in ((select rewind_namespace()), ''00000000-0000-0000-0000-000000000000'')) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.toolset_servers TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.toolset_servers IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.toolset_servers IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.toolset_versions TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.toolset_versions IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.toolset_versions IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.toolsets TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.toolsets IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.toolsets IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.usage_counters TO rewind_request USING (
 CASE
@@ -3590,7 +3630,7 @@ CASE
       WHERE ((n.id = usage_counters.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.usage_counters IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.usage_counters IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.usage_days TO rewind_request USING (
 CASE
@@ -3606,7 +3646,7 @@ CASE
       WHERE ((n.id = usage_days.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.usage_days IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.usage_days IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.usage_deltas TO rewind_request USING (
 CASE
@@ -3622,7 +3662,7 @@ CASE
       WHERE ((n.id = usage_deltas.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.usage_deltas IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.usage_deltas IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.value_refs TO rewind_request USING (
 CASE
@@ -3638,19 +3678,19 @@ CASE
       WHERE ((n.id = value_refs.namespace_id) AND (n.organization_id = ( SELECT public.rewind_organization() AS rewind_organization))))))
 END);
 
-COMMENT ON POLICY tenant ON public.value_refs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
+COMMENT ON POLICY tenant ON public.value_refs IS 'case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end; given: case when (select rewind_namespace()) is not null then namespace_id = (select rewind_namespace()) else not (select rewind_confined()) and exists (select from namespaces n where n.id = namespace_id and n.organization_id = (select rewind_organization())) end';
 
 CREATE POLICY tenant ON public.webhook_endpoints TO rewind_request USING (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined)))) WITH CHECK (((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)) AND (NOT ( SELECT public.rewind_confined() AS rewind_confined))));
 
-COMMENT ON POLICY tenant ON public.webhook_endpoints IS 'organization_id = (select rewind_organization()) and not (select rewind_confined())';
+COMMENT ON POLICY tenant ON public.webhook_endpoints IS 'organization_id = (select rewind_organization()) and not (select rewind_confined()); given: organization_id = (select rewind_organization()) and not (select rewind_confined())';
 
 CREATE POLICY tenant ON public.workflow_versions TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.workflow_versions IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.workflow_versions IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 CREATE POLICY tenant ON public.workflows TO rewind_request USING ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization))) WITH CHECK ((organization_id = ( SELECT public.rewind_organization() AS rewind_organization)));
 
-COMMENT ON POLICY tenant ON public.workflows IS 'organization_id = (select rewind_organization())';
+COMMENT ON POLICY tenant ON public.workflows IS 'organization_id = (select rewind_organization()); given: organization_id = (select rewind_organization())';
 
 ALTER TABLE public.tokens ENABLE ROW LEVEL SECURITY;
 
@@ -3712,6 +3752,12 @@ GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid,
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.append_fork(p_worker bigint, p_ns uuid, p_run uuid, p_owner_epoch integer, p_first integer, e_type smallint[], e_time bigint[], e_cause integer[], e_fire_at bigint[], e_delay bigint[], e_n integer[], e_body bytea[], OUT appended boolean, OUT next integer, OUT at bigint) TO rewind_retention;
 
+REVOKE ALL ON FUNCTION public.audit_approval() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_approval() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_approval() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_approval() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_approval() TO rewind_retention;
+
 REVOKE ALL ON FUNCTION public.audit_change() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.audit_change() TO rewind_api;
 GRANT ALL ON FUNCTION public.audit_change() TO rewind_request;
@@ -3735,6 +3781,12 @@ GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip tex
 GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_request;
 GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_worker;
 GRANT ALL ON FUNCTION public.audit_person(p_person uuid, p_action text, p_ip text, p_after jsonb) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_proof() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_proof() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_proof() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_proof() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_proof() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.audit_sign_in() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_api;

@@ -46,5 +46,25 @@ async def audit(
     )
 
 
+async def audit_failed_sign_in(
+    connection: asyncpg.Connection,
+    ip: str,
+    method: str,
+    *,
+    email: str | None = None,
+    person: str | None = None,
+) -> None:
+    """Tell the organizations of the person of this address or id, if there is one."""
+    await connection.execute(
+        "select record_act(m.organization_id, 'person.sign_in_failed', 'person:' || p.id, null, "
+        "jsonb_build_object('method', $3::text), null, $2) from people p join members m on m.person_id = p.id "
+        "where p.email = $1 or p.id = $4",
+        email,
+        ip,
+        method,
+        person,
+    )
+
+
 def _text(value: dict[str, Json] | None) -> str | None:
     return None if value is None else json.dumps(value)

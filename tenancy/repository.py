@@ -21,9 +21,10 @@ from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, OrganizationId, TimeMs
 from sandbox.store.postgres.connection import LOST, acquired
 from sandbox.store.postgres.reach import TenantPool, reach
+from tenancy.audit import Act, audit
 from tenancy.ids import new_id
 from tenancy.models import Namespace, Organization, Token
-from tenancy.principals import NamespaceRef
+from tenancy.principals import NamespaceRef, Principal
 
 NO_NAMESPACE = NamespaceId("00000000-0000-0000-0000-000000000000")
 """Stands for the namespace of calls that belong to none, in the table of idempotency keys."""
@@ -78,6 +79,17 @@ class TenancyRepository:
         }
         async with acquired(self.pool) as connection:
             await connection.execute(statements[table], id_, at)
+
+    async def note_refused(self, principal: Principal) -> None:
+        """It was used from where it may not be; the task's reach says from where."""
+        async with acquired(self.pool) as connection:
+            await audit(
+                connection,
+                principal.organization,
+                principal.actor,
+                Act("key.refused", f"key:{principal.id}", None, {"because": "allow_ips"}),
+                ip=reach().ip,
+            )
 
     async def list_tokens(
         self,

@@ -41,6 +41,8 @@ CACHE_S = 1.0
 """How long a verified secret or a namespace is believed: what a revocation takes at most to be in force."""
 CACHE_MAX = 10_000
 LAST_USED_EVERY_MS = 60_000
+REFUSED_EVERY_S = 60.0
+"""A key that is used from a forbidden address stands in the audit log so often at most."""
 NAMESPACE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@|+-]{0,127}")
 
 
@@ -74,6 +76,8 @@ class Authenticator:
     def __init__(self, repository: TenancyRepository) -> None:
         self._repository = repository
         self._cache: dict[bytes, tuple[float, Principal]] = {}
+        self._refused: dict[tuple[str, str], float] = {}
+        """By key and address: until when it need not be told again."""
         self._lookups: dict[bytes, asyncio.Task[tuple[float, Principal]]] = {}
 
     async def authenticate(self, authorization: str | None, ip: str = "") -> Principal:
@@ -89,7 +93,7 @@ class Authenticator:
         sha256 = tokens.digest(secret)
         known = self._cache.get(sha256)
         if known is not None and known[0] > time.monotonic():
-            return _from_there(known[1], ip)
+            return await self._from_there(known[1], ip)
         kind = tokens.kind_of(secret)
         if kind is None:
             raise Unauthenticated("This is no API key and no token: it is incomplete or mistyped.")
@@ -102,11 +106,24 @@ class Authenticator:
         if len(self._cache) >= CACHE_MAX:
             self._cache.clear()
         self._cache[sha256] = (until, principal)
-        return _from_there(principal, ip)
+        return await self._from_there(principal, ip)
 
     def forget(self) -> None:
         """Ask the database again from now on: something was revoked here."""
         self._cache.clear()
+
+    async def _from_there(self, principal: Principal, ip: str) -> Principal:
+        """The principal, if it may call from this address; else its organization's audit log says who tried."""
+        if _allowed(principal, ip):
+            return principal
+        tried, now = (principal.id, ip), time.monotonic()
+        if self._refused.get(tried, now) <= now:
+            if len(self._refused) >= CACHE_MAX:
+                self._refused.clear()
+            self._refused[tried] = now + REFUSED_EVERY_S
+            with as_system(principal.actor, ip):
+                await self._repository.note_refused(principal)
+        raise InsufficientScope(f"This key may not be used from {ip or 'there'}: see its allow_ips.")
 
     async def _find(self, kind: tokens.Kind, sha256: bytes) -> tuple[float, Principal]:
         asked = time.monotonic()
@@ -298,19 +315,16 @@ def checked_name(named: str | None) -> str:
     return named
 
 
-def _from_there(principal: Principal, ip: str) -> Principal:
-    """The principal, if it may call from this address."""
+def _allowed(principal: Principal, ip: str) -> bool:
+    """Whether the principal may call from this address."""
     if not principal.allow_ips:
-        return principal
+        return True
     try:
         address = ipaddress.ip_address(ip)
     except ValueError:
-        address = None
-    if address is not None:
-        plain = getattr(address, "ipv4_mapped", None) or address
-        if any(plain in ipaddress.ip_network(network) for network in principal.allow_ips):
-            return principal
-    raise InsufficientScope(f"This key may not be used from {ip or 'there'}: see its allow_ips.")
+        return False
+    plain = getattr(address, "ipv4_mapped", None) or address
+    return any(plain in ipaddress.ip_network(network) for network in principal.allow_ips)
 
 
 def _principal(kind: tokens.Kind, row: Any) -> Principal:

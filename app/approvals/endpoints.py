@@ -43,7 +43,7 @@ CallNumber = Annotated[int, Path(ge=1, le=CALL_MAX)]
 
 
 @router.get("/approvals", responses={200: {"model": ApprovalPage}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="approval.list")
 async def list_approvals(
     request: Request,
     caller: Caller,
@@ -70,7 +70,7 @@ async def list_approvals(
 
 
 @router.get("/runs/{run}/approvals", responses={200: {"model": ApprovalPage}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.read_approvals")
 async def list_run_approvals(
     run: str,
     caller: Caller,
@@ -90,7 +90,7 @@ async def list_run_approvals(
 
 
 @router.get("/runs/{run}/approvals/{call}", responses={200: {"model": ApprovalView}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="run.read_approvals")
 async def get_approval(
     run: str, call: CallNumber, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:

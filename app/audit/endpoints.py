@@ -14,8 +14,9 @@ from app.deps import Caller, Edge
 from app.errors import invalid
 from app.paging import LIMIT_DEFAULT, After, Limit, decode_cursor, encode_cursor, time_parameter
 from app.responses import iso, json_response, spliced
-from app.routing import needs, strict_router
+from app.routing import client_ip, needs, strict_router
 from sandbox.journal.ids import OrganizationId
+from tenancy.audit import Act
 from tenancy.principals import Role, Scope
 
 router = strict_router(prefix="/v1/audit", tags=["tenancy"])
@@ -61,7 +62,9 @@ async def list_audit(
     before = decode_cursor(after)
     accepted = request.headers.get("accept", "")
     if format_ == "ndjson" or (format_ is None and NDJSON in accepted):
-        lines = _export(services.audit, caller.organization, wanted, before)
+        first = await services.audit.page(caller.organization, wanted, before=before, limit=EXPORTED_AT_ONCE)
+        await services.audit.record(caller, Act("audit.export", "audit:*"), client_ip(request))
+        lines = _export(services.audit, caller.organization, wanted, first)
         return StreamingResponse(
             lines, media_type=NDJSON, headers={"Content-Disposition": 'attachment; filename="audit.ndjson"'}
         )
@@ -72,14 +75,13 @@ async def list_audit(
 
 
 async def _export(
-    audit: AuditRepository, organization: OrganizationId, wanted: AuditFilter, before: str | None
+    audit: AuditRepository, organization: OrganizationId, wanted: AuditFilter, rows: list[Any]
 ) -> AsyncIterator[bytes]:
-    while True:
-        rows = await audit.page(organization, wanted, before=before, limit=EXPORTED_AT_ONCE)
-        if not rows:
-            return
+    """From the first rows on; the line that tells of this export is newer, and not among them."""
+    while rows:
         yield b"".join(orjson.dumps(_view(row)) + b"\n" for row in rows)
         before = str(rows[-1]["id"])
+        rows = await audit.page(organization, wanted, before=before, limit=EXPORTED_AT_ONCE)
 
 
 def _view(row: Any) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class BatchView(Answer):
 
 
 @router.post("/batch", responses={200: {"model": BatchView}})
-@needs(Scope.RUNS_WRITE, body_bytes_max=BATCH_BODY_BYTES_MAX, idempotent=True)
+@needs(Scope.RUNS_WRITE, body_bytes_max=BATCH_BODY_BYTES_MAX, idempotent=True, audited="run.start")
 async def start_runs(
     request: Request, body: BatchBody, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:

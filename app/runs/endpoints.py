@@ -66,6 +66,7 @@ Wait = Annotated[str, Query(description="Answer when the run has ended: ms or a 
     body_bytes_max=VALUE_BODY_BYTES_MAX,
     refusals=(ScriptRefused, InputRefused, UnknownToolset, UnknownWorkflow, QuotaExceeded),
     idempotent=True,
+    audited="run.start",
 )
 async def start_run(
     request: Request,

@@ -71,7 +71,7 @@ async def list_scripts(
 
 
 @router.get("/{digest}", responses={200: {"model": ScriptView}})
-@needs(Scope.RUNS_READ)
+@needs(Scope.RUNS_READ, audited="script.read")
 async def get_script(
     digest: str, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:

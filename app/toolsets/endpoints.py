@@ -110,7 +110,7 @@ async def search_tools(
 
 
 @router.post("/{name}/refresh", responses={200: {"model": RefreshView}})
-@needs(Scope.MANAGE, refusals=(ToolsetInvalid,))
+@needs(Scope.MANAGE, refusals=(ToolsetInvalid,), audited="toolset.refresh")
 async def refresh_toolset(
     name: str, caller: Caller, services: Edge, body: RefreshBody | None = None
 ) -> Response:

@@ -102,14 +102,14 @@ async def rotate_webhook(
 
 
 @router.post("/webhooks/{webhook}/ping", status_code=202, responses={202: {"model": PingView}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="webhook.ping")
 async def ping_webhook(webhook: str, caller: Caller, services: Edge) -> Response:
     """Send an event of type `ping` to this endpoint; its delivery is listed as any other."""
     return json_response({"event_id": await services.hooks.webhooks.ping(caller, webhook)}, 202)
 
 
 @router.get("/webhooks/{webhook}/deliveries", responses={200: {"model": DeliveryPage}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="webhook.read_deliveries")
 async def list_deliveries(
     webhook: str,
     caller: Caller,
@@ -126,20 +126,20 @@ async def list_deliveries(
 
 
 @router.get("/webhooks/{webhook}/deliveries/{delivery}", responses={200: {"model": DeliveryView}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="webhook.read_deliveries")
 async def get_delivery(webhook: str, delivery: str, caller: Caller, services: Edge) -> Response:
     return json_response(_delivery(await services.hooks.webhooks.delivery(caller, webhook, delivery)))
 
 
 @router.post("/webhooks/{webhook}/deliveries/{delivery}/redeliver", responses={200: {"model": DeliveryView}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="webhook.redeliver")
 async def redeliver(webhook: str, delivery: str, caller: Caller, services: Edge) -> Response:
     """Send it again, now, whatever became of it."""
     return json_response(_delivery(await services.hooks.webhooks.redeliver(caller, webhook, delivery)))
 
 
 @router.post("/webhooks/{webhook}/redeliver", responses={200: {"model": RedeliveredView}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="webhook.redeliver")
 async def redeliver_matching(
     webhook: str, caller: Caller, services: Edge, body: RedeliverBody | None = None
 ) -> Response:
@@ -151,7 +151,7 @@ async def redeliver_matching(
 
 
 @router.get("/events", responses={200: {"model": EventPage}})
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, audited="event.list")
 async def list_events(
     caller: Caller,
     services: Edge,

@@ -1,21 +1,21 @@
 """The parts of webhooks, made for one process."""
 
 import asyncio
-import logging
 from dataclasses import dataclass
 
 import asyncpg
 
 from app.dispatcher.egress import Egress
 from app.webhooks.outbox import Projector, Sealing
-from app.webhooks.repository import WebhookRepository
+from app.webhooks.repository import WebhookRepository, find_endpoint
 from app.webhooks.sender import Sender
 from app.webhooks.service import RunEvents, Webhooks
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.outbox import DeliveryQueue, EventLog
+from tenancy.closing.repository import owners
+from tenancy.people import mail
+from tenancy.people.service import send
 from tenancy.secrets import SecretBox
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class Hooks:
 def hooks_of(
     pool: asyncpg.Pool, *, told: RunEvents, egress: Egress, box: SecretBox, sealing: Sealing
 ) -> Hooks:
-    sender = Sender(DeliveryQueue(pool), egress=egress, box=box, sealing=sealing, switched_off=_switched_off)
+    deliveries = DeliveryQueue(pool, _tell_owners)
+    sender = Sender(deliveries, egress=egress, box=box, sealing=sealing)
     return Hooks(
         Webhooks(WebhookRepository(pool), egress=egress, box=box, sealing=sealing),
         Projector(EventLog(pool), told, sealing, wake=sender.wake),
@@ -40,9 +41,11 @@ def hooks_of(
     )
 
 
-async def _switched_off(organization: OrganizationId, endpoint: str) -> None:
-    logger.warning(
-        "webhook endpoint %s of organization %s failed for five days and is switched off",
-        endpoint,
-        organization,
-    )
+async def _tell_owners(connection: asyncpg.Connection, organization: OrganizationId, endpoint: str) -> None:
+    """Mail every owner, in the transaction that switches the endpoint off: once, and not if that is undone."""
+    row = await find_endpoint(connection, organization, endpoint)
+    if row is None:
+        return
+    text = mail.webhook_switched_off(row["organization_name"], endpoint, row["url"])
+    for owner in await owners(connection, organization):
+        await send(connection, owner, text)

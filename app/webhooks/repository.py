@@ -17,7 +17,8 @@ _ENDPOINT = "id, url, events, namespaces, labels, created_at, failing_since, dis
 
 REDELIVERED_MAX = 10_000
 _DELIVERY = (
-    "id, event_id, type, attempt, status, response_code, response_body, error, duration_ms, at, next_at"
+    "id, namespace_id, event_id, type, attempt, status, response_code, response_body, error, duration_ms, at, "
+    "next_at"
 )
 _AGAIN = """update deliveries set status = 'pending', failures = 0, next_at = now_ms(), lease_until = null
   where organization_id = $1 and endpoint_id = $2 and lease_until is null and id = any ($3::uuid[])"""
@@ -240,3 +241,15 @@ class WebhookRepository:
                 REDELIVERED_MAX,
             )
         return [str(row["id"]) for row in rows]
+
+
+async def find_endpoint(
+    connection: asyncpg.Connection, organization: OrganizationId, endpoint: str
+) -> Any | None:
+    """Its URL, and the organization's name."""
+    return await connection.fetchrow(
+        "select e.url, o.name as organization_name from webhook_endpoints e "
+        "join organizations o on o.id = e.organization_id where e.organization_id = $1 and e.id = $2",
+        organization,
+        endpoint,
+    )

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
 
 import httpx2
 
@@ -32,8 +31,6 @@ BACKOFF_S = (5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 79_2
 JITTER = 0.1
 USER_AGENT = "Rewind-Webhooks/1"
 
-SwitchedOff = Callable[[OrganizationId, str], Awaitable[None]]
-
 
 class Sender:
     def __init__(
@@ -43,12 +40,10 @@ class Sender:
         egress: Egress,
         box: SecretBox,
         sealing: Sealing,
-        switched_off: SwitchedOff,
     ) -> None:
         self._deliveries = deliveries
         self._box = box
         self._sealing = sealing
-        self._switched_off = switched_off
         self._client = httpx2.AsyncClient(
             transport=egress.transport(), timeout=TIMEOUT_S, follow_redirects=False
         )
@@ -110,7 +105,9 @@ class Sender:
         try:
             attempt = await self._attempt(leased, now)
             if await self._deliveries.settle(leased, attempt):
-                await self._switched_off(leased.organization, leased.endpoint)
+                logger.warning(
+                    "webhook endpoint %s failed for five days and is switched off", leased.endpoint
+                )
         except RewindFault as error:  # not recorded: the lease ends, and it is tried again
             logger.warning("a delivery of webhook %s is not recorded: %s", leased.endpoint, error)
         except Exception:
@@ -135,7 +132,10 @@ class Sender:
         if not delivered and leased.failures < len(BACKOFF_S):
             wait_ms = BACKOFF_S[leased.failures] * 1000 * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
             retry_at = TimeMs(now + duration_ms + round(wait_ms))
-        return Attempt(delivered, code, answer, error, duration_ms, retry_at)
+        sealed = None
+        if answer is not None:
+            sealed = await self._sealing.seal(leased.namespace, answer.encode(), answer_place(leased.id))
+        return Attempt(delivered, code, sealed, error, duration_ms, retry_at)
 
     def _opened(self, leased: Leased, sealed: bytes) -> str:
         return self._box.open(sealed, secret_place(leased.organization, leased.endpoint)).decode()
@@ -167,6 +167,11 @@ async def _beginning(response: httpx2.Response) -> str:
             if len(kept) >= ANSWER_BYTES_MAX:
                 break
     return bytes(kept[:ANSWER_BYTES_MAX]).decode("utf-8", "replace").replace("\0", "�")
+
+
+def answer_place(delivery: str) -> str:
+    """What a sealed answer is bound to."""
+    return f"answer/{delivery}"
 
 
 def secret_place(organization: OrganizationId, endpoint: str) -> str:

@@ -1,5 +1,6 @@
 """Webhook endpoints of an organization, what they were sent, and the events themselves."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,10 +14,11 @@ from app.runs.service import Runs
 from app.webhooks.outbox import Sealing, place_of
 from app.webhooks.repository import WebhookRepository
 from app.webhooks.schemas import RedeliverBody
-from app.webhooks.sender import secret_place
+from app.webhooks.sender import answer_place, secret_place
 from app.webhooks.signature import new_secret
 from sandbox.journal.errors import QuotaExceeded
 from sandbox.journal.ids import NamespaceId, OrganizationId
+from sandbox.store.postgres.keys import DataErased
 from sandbox.store.postgres.outbox import Event
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import parse_id
@@ -126,15 +128,25 @@ class Webhooks:
             found = await self._repository.delivery(principal.organization, str(row["id"]), id_)
         if found is None:
             raise NotFound("There is no such delivery.")
-        return found
+        return await self._shown(found)
 
     async def delivery_page(
         self, principal: Principal, endpoint: str, status: str | None, before: str | None, limit: int
     ) -> list[Any]:
         row = await self.get(principal, endpoint)
-        return await self._repository.delivery_page(
+        found = await self._repository.delivery_page(
             principal.organization, str(row["id"]), status, before, limit
         )
+        return [await self._shown(delivery) for delivery in found]
+
+    async def _shown(self, delivery: Any) -> dict[str, Any]:
+        """With the answer opened; one of an erased namespace is gone with it."""
+        sealed, answer = delivery["response_body"], None
+        if sealed is not None:
+            namespace, place = NamespaceId(str(delivery["namespace_id"])), answer_place(str(delivery["id"]))
+            with contextlib.suppress(DataErased):
+                answer = (await self._sealing.open(namespace, sealed, place)).decode()
+        return {**delivery, "response_body": answer}
 
     async def redeliver(self, principal: Principal, endpoint: str, delivery: str) -> Any:
         """Make one delivery again, now; one that is under way is left alone."""

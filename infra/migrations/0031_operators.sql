@@ -57,3 +57,43 @@ begin
   return new;
 end $$;
 create trigger held before insert on namespaces for each row execute function hold_namespace();
+
+-- What a receiver answers may repeat what it was told: it is sealed like the message.
+alter table deliveries drop column response_body, add column response_body bytea;
+comment on column deliveries.response_body is 'The beginning of the answer, sealed under the namespace''s key.';
+
+-- Gaps of the audit log -------------------------------------------------------------------------------
+
+-- Who decides an approval: the actor stands in the transaction of the decision. What expires is nobody's act.
+create function audit_approval() returns trigger language plpgsql as $$
+begin
+  perform record_act(new.organization_id, case new.status when 1 then 'approval.approve' else 'approval.deny' end,
+    'run:' || new.run_id, jsonb_build_object('status', 'pending'),
+    jsonb_build_object('status', case new.status when 1 then 'approved' else 'denied' end, 'call', new.call, 'tool', new.tool));
+  return null;
+end $$;
+create trigger audited after update of status on approvals for each row
+  when (old.status = 0 and new.status in (1, 2)) execute function audit_approval();
+
+-- What proves who a person is.
+create function audit_proof() returns trigger language plpgsql as $$
+declare
+  ip text := nullif(current_setting('rewind.ip', true), '');
+begin
+  if tg_table_name = 'people' then
+    perform audit_person(new.id, case when new.totp_since is null then 'person.end_totp' else 'person.begin_totp' end, ip, null);
+  elsif tg_table_name = 'passkeys' then
+    perform audit_person(coalesce(new.person_id, old.person_id),
+      case tg_op when 'INSERT' then 'person.add_passkey' else 'person.remove_passkey' end, ip,
+      jsonb_build_object('name', coalesce(new.name, old.name)));
+  else
+    perform audit_person(coalesce(new.person_id, old.person_id),
+      case tg_op when 'INSERT' then 'person.link_provider' else 'person.unlink_provider' end, ip,
+      jsonb_build_object('issuer', coalesce(new.issuer, old.issuer)));
+  end if;
+  return null;
+end $$;
+create trigger audited_totp after update of totp_since on people for each row
+  when (old.totp_since is distinct from new.totp_since) execute function audit_proof();
+create trigger audited after insert or delete on passkeys for each row execute function audit_proof();
+create trigger audited after insert or delete on identities for each row execute function audit_proof();

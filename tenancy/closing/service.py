@@ -66,6 +66,11 @@ class Closing:
             act = Act("organization.restore", f"organization:{id_}")
             await audit(connection, id_, Actor("member", session.person), act, ip=client.ip)
 
+    async def note_export(self, client: Client, session: Session, own: Membership) -> None:
+        async with acquired(self._pool) as connection:
+            act = Act("organization.export", f"organization:{own.organization}")
+            await audit(connection, own.organization, Actor("member", session.person), act, ip=client.ip)
+
     async def export(self, own: Membership) -> AsyncIterator[bytes]:
         """Lines of JSON (NDJSON): the organization, then all that it has, secrets excepted."""
         require_role(own.role, Role.ADMIN)

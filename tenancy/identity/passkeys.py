@@ -26,6 +26,7 @@ from webauthn.helpers.structs import (
 
 from sandbox.journal.errors import ApiError
 from sandbox.store.postgres.connection import acquired
+from tenancy.audit import audit_failed_sign_in
 from tenancy.errors import NotFound, Unauthenticated
 from tenancy.identity import repository
 from tenancy.people import mail
@@ -37,6 +38,14 @@ PASSKEYS_MAX = 20
 NAME_CHARS_MAX = 100
 RELYING_PARTY = "Rewind"
 NOT_BELIEVED = (WebAuthnException, ValueError, TypeError, KeyError, binascii.Error)
+
+
+class NotBelieved(Unauthenticated):
+    """The answer names a passkey that is known, and does not prove it."""
+
+    def __init__(self, person: str) -> None:
+        super().__init__("This passkey's answer is not believed: begin again.")
+        self.person = person
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +132,11 @@ class Passkeys:
             await refuse_blocked(connection, [address])
         try:
             return await self._proven(credential)
-        except Unauthenticated:
+        except Unauthenticated as error:
             async with acquired(self.pool) as connection:
                 await note_failed(connection, f"passkey:{address}", address)
+                if isinstance(error, NotBelieved):
+                    await audit_failed_sign_in(connection, client.ip, "passkey", person=error.person)
             raise
 
     async def _proven(self, credential: str) -> str:
@@ -151,7 +162,7 @@ class Passkeys:
                     require_user_verification=True,
                 )
             except NOT_BELIEVED as error:
-                raise Unauthenticated("This passkey's answer is not believed: begin again.") from error
+                raise NotBelieved(str(row["person_id"])) from error
             await repository.passkey_used(connection, credential_id, proven.new_sign_count)
         return str(row["person_id"])
 

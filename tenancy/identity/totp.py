@@ -15,6 +15,7 @@ import pyotp
 
 from sandbox.journal.errors import ApiError
 from sandbox.store.postgres.connection import acquired
+from tenancy.audit import audit_failed_sign_in
 from tenancy.errors import Unauthenticated
 from tenancy.identity import repository
 from tenancy.people import mail
@@ -99,6 +100,7 @@ class Totp:
                 return
         async with acquired(self._pool) as connection:
             await note_failed(connection, account, address)
+            await audit_failed_sign_in(connection, client.ip, "code", person=person)
         raise Unauthenticated("This code is wrong, or has been used: take the next one that the app shows.")
 
     async def _takes(self, connection: Any, person: PersonRow, code: str) -> bool:

@@ -75,3 +75,13 @@ def closed(link: str, organization: str, closer: str, days: int) -> Mail:
         f"For {days} days each owner can restore it, as it was:\n{link}\n\n"
         "After that its data is erased for good.\n",
     )
+
+
+def webhook_switched_off(organization: str, endpoint: str, url: str) -> Mail:
+    return Mail(
+        f"A webhook of {organization} at Rewind is switched off",
+        f"For five days nothing that Rewind sent to\n{url}\nwas accepted, so it sends nothing there any more.\n\n"
+        f'Once it answers again, switch the webhook on:\nPATCH /v1/webhooks/{endpoint} {{"enabled": true}}\n'
+        f"and have what was missed delivered again:\nPOST /v1/webhooks/{endpoint}/redeliver {{}}\n\n"
+        f"What it answered: GET /v1/webhooks/{endpoint}/deliveries. Events are kept for 30 days.\n",
+    )

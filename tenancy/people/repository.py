@@ -387,13 +387,3 @@ async def list_invitations(connection: Any, organization: OrganizationId) -> lis
         organization,
     )
     return found
-
-
-async def audit_failed_sign_in(connection: Any, email: str, ip: str) -> None:
-    """Tell the organizations of the person of this address, if there is one."""
-    await connection.execute(
-        "select record_act(m.organization_id, 'person.sign_in_failed', 'person:' || p.id, null, null, null, $2)"
-        " from people p join members m on m.person_id = p.id where p.email = $1",
-        email,
-        ip,
-    )

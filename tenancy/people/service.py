@@ -14,6 +14,7 @@ from email_validator import EmailNotValidError, validate_email
 from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.connection import acquired
+from tenancy.audit import audit_failed_sign_in
 from tenancy.errors import NotFound, Unauthenticated
 from tenancy.ids import new_id
 from tenancy.models import Organization
@@ -300,7 +301,7 @@ class People:
             return
         async with acquired(self._pool) as connection:
             await note_failed(connection, account, address)
-            await repository.audit_failed_sign_in(connection, email, client.ip)
+            await audit_failed_sign_in(connection, client.ip, "password", email=email)
         raise Unauthenticated("E-mail and password do not fit together.")
 
     async def _may_mail(self, client: Client) -> None:

@@ -4,7 +4,7 @@ Loops of any number of processes work on it, for all organizations at once; what
 or changes goes through `app.webhooks`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -87,10 +87,15 @@ class Attempt:
 
     delivered: bool
     code: int | None
-    body: str | None
+    body: bytes | None
+    """The beginning of the answer, sealed."""
     error: str | None
     duration_ms: int
     retry_at: TimeMs | None
+
+
+SwitchedOff = Callable[[asyncpg.Connection, OrganizationId, str], Awaitable[None]]
+"""Told, in the transaction that does it, of an endpoint that is switched off."""
 
 
 class EventLog:
@@ -187,8 +192,9 @@ class EventLog:
 class DeliveryQueue:
     """Deliveries that are due, and what came of them."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, switched_off: SwitchedOff) -> None:
         self._pool = pool
+        self._switched_off = switched_off
 
     async def claim(self, limit: int, *, per_endpoint: int, lease_ms: int) -> tuple[TimeMs, list[Leased]]:
         """Lease what is due: (now, deliveries). No endpoint has more than its share under way, on all hosts."""
@@ -243,4 +249,5 @@ class DeliveryQueue:
             switched_off = bool(await connection.fetchval(_FAILED, *place, FAILING_MS_MAX))
             if switched_off:
                 await connection.execute(_GIVE_UP, *place)
+                await self._switched_off(connection, *place)
         return switched_off

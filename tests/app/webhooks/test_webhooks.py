@@ -10,6 +10,7 @@ from standardwebhooks.webhooks import WebhookVerificationError
 from app.webhooks.sender import BACKOFF_S, PER_ENDPOINT
 from sandbox.journal.entries import ScriptError
 from sandbox.store.postgres.connection import acquired
+from tenancy.mails.repository import latest_mails
 from tests.fixtures.api import Api
 from tests.fixtures.database import Clock
 from tests.fixtures.receiver import Receiver
@@ -19,6 +20,14 @@ async def hook(api: Api, url: str, **fields: Any) -> dict[str, Any]:
     answer = await api.call("POST", "/v1/webhooks", json={"url": url, **fields})
     assert answer.status_code == 201, answer.text
     return dict(answer.json())
+
+
+async def member(api: Api, email: str, role: str) -> None:
+    async with acquired(api.store.pool) as connection:
+        person = await connection.fetchval(
+            "insert into people (id, email, created_at) values (gen_random_uuid(), $1, 0) returning id", email
+        )
+        await connection.execute("insert into members values ($1, $2, $3, 0)", api.organization, person, role)
 
 
 async def completed(api: Api, output: Any = 1, **fields: Any) -> str:
@@ -162,6 +171,12 @@ async def test_an_endpoint_that_fails_for_five_days_is_switched_off(
     own_api: Api, clock: Clock, receiver: Receiver
 ) -> None:
     api = own_api
+    for email, role in (
+        ("ann@example.com", "owner"),
+        ("bob@example.com", "owner"),
+        ("cy@example.com", "admin"),
+    ):
+        await member(api, email, role)
     made = await hook(api, receiver.url)
     receiver.fail([500] * 3)
     await completed(api)
@@ -173,10 +188,19 @@ async def test_an_endpoint_that_fails_for_five_days_is_switched_off(
     shown = (await api.call("GET", f"/v1/webhooks/{made['id']}")).json()
     assert (shown["enabled"], shown["disabled_reason"]) == (False, "every delivery failed for five days")
     assert [found["status"] for found in await deliveries(api, made["id"])] == ["failed", "failed"]
+    async with acquired(api.store.pool) as connection:
+        mails = await latest_mails(connection, 10)
+    assert sorted(mail.recipient for mail in mails) == ["ann@example.com", "bob@example.com"]
+    assert all(
+        receiver.url in mail.body and f"PATCH /v1/webhooks/{made['id']}" in mail.body for mail in mails
+    )
+    assert receiver.url in (await api.call("GET", "/dev/mails", secret="")).text
     sent = len(receiver.got)
     await completed(api)
     await tell(api)
     assert len(receiver.got) == sent
+    async with acquired(api.store.pool) as connection:
+        assert len(await latest_mails(connection, 10)) == 2
     receiver.faults.clear()
     changed = await api.call("PATCH", f"/v1/webhooks/{made['id']}", json={"enabled": True})
     assert (changed.json()["enabled"], changed.json()["failing_since"]) == (True, None)
