@@ -6,11 +6,20 @@ from typing import Any
 import pytest
 
 from app.dispatcher.children import DEPTH_MAX, child_id
+from app.scheduler.due import LOST
 from app.scheduler.loop import fire_due
 from sandbox.journal.canonical import canonical_text, value_of
-from sandbox.journal.entries import FailRun, ScheduleToolCall, ScriptError, ToolPolicy
+from sandbox.journal.codec import encode_body
+from sandbox.journal.entries import (
+    EntryType,
+    FailRun,
+    ScheduleToolCall,
+    ScriptError,
+    ToolCallCompleted,
+    ToolPolicy,
+)
 from sandbox.journal.ids import RunId, TimeMs
-from sandbox.store.interface import Route
+from sandbox.store.interface import EventAppend, Guard, Route
 from sandbox.store.postgres.connection import acquired
 from tests.app.dispatcher.test_loop import crash, dispatching, outcome, outcomes
 from tests.e2e.stack import eventually
@@ -33,10 +42,17 @@ async def parent_of(api: Api, **start: Any) -> tuple[str, Puppet]:
     return run, await api.puppet(run)
 
 
-async def call(puppet: Puppet, api: Api, args: Any = None, tool: str = "workflows.onboard") -> int:
+async def call(
+    puppet: Puppet, api: Api, args: Any = None, tool: str = "workflows.onboard", key: str | None = None
+) -> int:
+    """`key`: of the call of an earlier run that a fork goes on with."""
     puppet._calls += 1
     body = ScheduleToolCall(
-        puppet._calls, tool, value_of({} if args is None else args), ToolPolicy(idempotent=True)
+        puppet._calls,
+        tool,
+        value_of({} if args is None else args),
+        ToolPolicy(idempotent=True),
+        idempotency_key=key,
     )
     await puppet.append(body, n=puppet._calls, name=tool, route=Route.DISPATCHER, idempotent=True)
     api.hints.send("api", {"k": "dispatch"})
@@ -289,6 +305,45 @@ async def test_an_end_that_nobody_told_is_told_once(own_api: Api) -> None:
     await api.services.children.handle()
     assert await api.store.read_child_news(10) == []
     assert len(await outcome(api, run)) == 1
+
+
+@pytest.mark.parametrize("already", [True, False], ids=["which has ended", "which is still at work"])
+async def test_a_fork_goes_on_with_the_child_whose_outcome_its_source_has_lost(
+    api: Api, *, already: bool
+) -> None:
+    source, puppet = await parent_of(api)
+    async with dispatching(api):
+        await call(puppet, api)
+        child = (await held(api, source))["run"]
+        own = await api.puppet(child)
+        assert own._claimed is not None
+        lost = ToolCallCompleted(1, None, LOST, attempts=1)
+        await api.store.append_event(
+            EventAppend(
+                own._claimed.namespace,
+                RunId(source),
+                EntryType.TOOL_CALL_COMPLETED,
+                encode_body(lost),
+                Guard.CALL,
+                n=1,
+                attempt=1,
+            )
+        )
+        await puppet.complete(None)
+        if already:
+            await own.complete({"of": "the child"})
+            await eventually(lambda: _none_left(api), what="an empty outbox")
+        fork = (await api.start(toolset="flows"))["id"]
+        await call(await api.puppet(fork), api, key=f"{source}/1")
+        if not already:
+            assert (await held(api, fork))["run"] == child
+            await own.complete({"of": "the child"})
+        (entry,) = await outcomes(api, fork)
+        assert entry["result"]["value"] == {"of": "the child"}
+        assert (await view(api, fork))["children"] == []
+        assert (await view(api, source))["children"] == [child]
+        (known,) = await outcome(api, source)
+        assert known["error"]["name"] == "OutcomeUnknownError"
 
 
 async def test_a_parent_waits_for_a_quarantined_child(api: Api) -> None:

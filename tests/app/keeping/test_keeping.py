@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from app.scheduler.collector import collect_all
 from app.scheduler.retention import sweep
@@ -11,6 +14,7 @@ from sandbox.activation.verify import is_redacted
 from sandbox.journal.entries import Actor
 from sandbox.journal.ids import NamespaceId, RunId
 from sandbox.store.blobs import BlobLost, BlobStore
+from sandbox.store.postgres import retention
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.seal import Root
 from tests.fixtures.api import Api
@@ -97,6 +101,68 @@ async def test_ended_runs_are_kept_as_long_as_their_namespace_says(own_api: Api,
     clock.advance(30 * DAY_MS)
     assert await sweep(own_api.retention, stop) == 2
     assert (await own_api.call("GET", f"/v1/runs/{other['id']}?namespace=longer")).status_code == 404
+
+
+KEPT = {"seals", "events", "audit_log"}
+"""The chain of digests, and what was told of the run: for thirty days of its own, and for good."""
+
+
+async def test_nothing_else_of_an_expired_run_stays(own_api: Api, clock: Clock) -> None:
+    """Every table that names runs is looked at, those that come later too."""
+    run = (await own_api.start(labels={"of": "acme"}))["id"]
+    puppet = await own_api.puppet(run)
+    await puppet.call_tool("pay", {"cents": 5}, gated=True, expires_ms=60_000)
+    await puppet.wait_for_signal("go")
+    signalled = await own_api.call(
+        "POST", f"/v1/runs/{run}/signals?namespace=acme", json={"name": "go", "id": "s", "payload": BIG}
+    )
+    assert signalled.status_code == 202
+    decided = await own_api.call(
+        "POST", f"/v1/runs/{run}/approvals/1?namespace=acme", json={"decision": "denied", "reason": "no"}
+    )
+    assert decided.status_code == 200, decided.text
+    await puppet.complete(BIG, delivered=5)
+    async with acquired(own_api.store.pool) as connection:
+        tables = await connection.fetch(
+            "select table_name as name from information_schema.columns where column_name = 'run_id'"
+            " and table_schema = 'public'"
+        )
+        counts = {
+            table["name"]: await connection.fetchval(
+                f"select count(*) from {table['name']} where run_id = $1", run
+            )
+            for table in tables
+        }
+        assert {"approvals", "entries", "signal_ids", "value_refs"} <= {name for name, n in counts.items() if n}
+        await Sealer(own_api.store).seal_ended()
+        clock.advance(31 * DAY_MS)
+        assert await sweep(own_api.retention, asyncio.Event()) == 1
+        for name in counts.keys() - KEPT:
+            left = await connection.fetchval(f"select count(*) from {name} where run_id = $1", run)
+            assert left == 0, name
+
+
+@pytest.mark.parametrize(("runs", "entries", "batches"), [(2, 1_000, [2, 2, 1]), (50, 7, [2, 2, 1])])
+async def test_runs_are_deleted_in_batches(
+    own_api: Api, clock: Clock, monkeypatch: pytest.MonkeyPatch, runs: int, entries: int, batches: list[int]
+) -> None:
+    """Bounded by the number of runs, and by that of their entries: three each here."""
+    monkeypatch.setattr(retention, "RUNS_AT_ONCE", runs)
+    monkeypatch.setattr(retention, "ENTRIES_AT_ONCE", entries)
+    for _ in range(5):
+        await ended(own_api)
+    await Sealer(own_api.store).seal_ended()
+    clock.advance(31 * DAY_MS)
+    done: list[int] = []
+    delete = own_api.retention.delete_runs
+
+    async def noting(namespace: NamespaceId, expired: Sequence[RunId]) -> int:
+        done.append(await delete(namespace, expired))
+        return done[-1]
+
+    monkeypatch.setattr(own_api.retention, "delete_runs", noting)
+    assert await sweep(own_api.retention, asyncio.Event()) == 5
+    assert done == batches
 
 
 async def test_runs_that_are_not_sealed_stay(own_api: Api, clock: Clock) -> None:
