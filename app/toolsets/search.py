@@ -25,6 +25,8 @@ class Searchable:
     name: str
     words: Counter[str]
     length: int
+    called: frozenset[str]
+    """The words of its name, without that of its group."""
 
 
 class ToolIndex:
@@ -38,9 +40,14 @@ class ToolIndex:
     def search(self, query: str, limit: int) -> list[str]:
         """Names of the best matches, the best first; equal ones in the toolset's order."""
         words = [word for word in dict.fromkeys(words_of(query)) if word in self._holding]
-        wanted = query.strip().lower()
+        wanted, called = query.strip().lower(), frozenset(words_of(query))
         scored = [
-            (self._score(tool, words) + 1_000 * (tool.name.lower() == wanted), tool.name)
+            (
+                self._score(tool, words)
+                + 1_000 * (tool.name.lower() == wanted)
+                + 100 * (tool.called == called),
+                tool.name,
+            )
             for tool in self._tools
         ]
         found = sorted((item for item in scored if item[0] > 0), key=lambda item: -item[0])
@@ -83,4 +90,5 @@ def _searchable(tool: dict[str, Any]) -> Searchable:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     for name in properties if isinstance(properties, dict) else ():
         words.update(words_of(name))
-    return Searchable(tool["name"], words, sum(words.values()))
+    called = frozenset(words_of(tool["name"].rpartition(".")[2]))
+    return Searchable(tool["name"], words, sum(words.values()), called)

@@ -228,13 +228,17 @@ class Secret(Answer):
 
 @dataclass(kw_only=True)
 class Approval(Answer):
-    """A call that waits, or waited, for a person. Large `args` are None: `args_preview` is their head."""
+    """A call that waits, or waited, for a person. Large `args` are None: `args_preview` is their head.
+
+    `args_sha256`: of their canonical JSON, as in the journal; what is decided here is sent as it is, or not at all.
+    """
 
     run: str
     namespace: str
     call: int
     tool: str
     args: Any = None
+    args_sha256: str | None = None
     args_truncated: bool = False
     args_preview: str | None = None
     line: int | None = None
