@@ -249,6 +249,8 @@ async def _refusal(response: httpx2.Response, *, session: bool) -> HttpFailure:
     detail = f"the server answered with status {response.status_code}"
     if said := " ".join(said.split())[:EXCERPT_CHARS]:
         detail += f": {said}"
+    elif response.status_code < 400 and (to := response.headers.get("location")) is not None:
+        detail += f", a redirect, which is not followed: register the address that it leads to, {to[:EXCERPT_CHARS]!r}"
     return HttpFailure(Trouble.STATUS, detail, response.status_code, session, rpc_code, rpc_said, rpc_data)
 
 
