@@ -1293,7 +1293,7 @@ CREATE FUNCTION public.quota_refusal(p_quota text, p_limit bigint, p_used bigint
     LANGUAGE sql STABLE
     AS $$
   select jsonb_build_object('quota', p_quota, 'limit', p_limit, 'used', p_used, 'now', now_ms(), 'resets_at', case when p_monthly then
-    (extract(epoch from (date_trunc('month', today()) + interval '1 month') at time zone 'UTC') * 1000)::bigint end)
+    (extract(epoch from (date_trunc('month', today()::timestamp) + interval '1 month') at time zone 'UTC') * 1000)::bigint end)
 $$;
 
 CREATE FUNCTION public.reap_workers(p_stale bigint) RETURNS TABLE(worker_id bigint, runs integer)

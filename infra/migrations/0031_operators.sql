@@ -97,3 +97,10 @@ create trigger audited_totp after update of totp_since on people for each row
   when (old.totp_since is distinct from new.totp_since) execute function audit_proof();
 create trigger audited after insert or delete on passkeys for each row execute function audit_proof();
 create trigger audited after insert or delete on identities for each row execute function audit_proof();
+
+-- Months are those of UTC, whatever the time zone of the session is.
+create or replace function quota_refusal(p_quota text, p_limit bigint, p_used bigint, p_monthly boolean) returns jsonb
+language sql stable as $$
+  select jsonb_build_object('quota', p_quota, 'limit', p_limit, 'used', p_used, 'now', now_ms(), 'resets_at', case when p_monthly then
+    (extract(epoch from (date_trunc('month', today()::timestamp) + interval '1 month') at time zone 'UTC') * 1000)::bigint end)
+$$;

@@ -104,7 +104,10 @@ class Quotas:
             return
         told: dict[str, Any] = {"quota": name, "limit": limit, "used": used, "resets_at": None}
         await self.tell(namespace, told)
-        raise QuotaExceeded(f"{_WORDS[name]} {limit:,}; this is {used:,}.", extra=told)
+        words, way_out = _WORDS[name]
+        raise QuotaExceeded(
+            f"{words} {limit:,}; this is {used:,}. {way_out}, or raise the quota {name}.", extra=told
+        )
 
     async def ttl_ms(self, organization: OrganizationId, namespace: NamespaceId, asked_ms: int | None) -> int:
         """How long a run may live: as asked, else as long as it may. QuotaExceeded for longer."""
@@ -142,6 +145,6 @@ class Quotas:
 
 
 _WORDS = {
-    "ttl_max": "In this namespace a ttl is at most, in ms:",
-    "script_bytes_max": "In this namespace a script has at most, in bytes:",
+    "ttl_max": ("In this namespace a ttl is at most, in ms:", "Ask for a shorter one"),
+    "script_bytes_max": ("In this namespace a script has at most, in bytes:", "Send a shorter one"),
 }

@@ -1,6 +1,7 @@
 """Quotas and usage: each of the seven refuses, months roll over, ends are counted once, and webhooks are told."""
 
 import asyncio
+import datetime as dt
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,23 @@ from app.rates import Rates
 from sandbox.store.blobs import BlobStore
 from tests.app.webhooks.test_webhooks import completed, hook, tell
 from tests.fixtures.api import SCRIPT, Api, running_api
-from tests.fixtures.database import Clock
+from tests.fixtures.database import Clock, psql
 from tests.fixtures.receiver import Receiver, receiver
 
 __all__ = ["receiver"]
 
 QUOTAS = "/v1/namespaces/acme/quotas"
 DAY_MS = 86_400_000
+WAYS_OUT = {
+    "active_runs": "Wait until some have ended, or cancel some",
+    "runs_per_month": "It begins anew at 20",
+    "cpu_ms_per_month": "It begins anew at 20",
+    "scripts_per_month": "It begins anew at 20",
+    "storage_bytes": "Delete runs that have ended",
+    "ttl_max": "Ask for a shorter one",
+    "script_bytes_max": "Send a shorter one",
+}
+"""What each refusal says to do next."""
 
 
 async def limit(api: Api, **limits: int | None) -> dict[str, Any]:
@@ -36,6 +47,7 @@ async def refused(api: Api, quota: str, **fields: Any) -> dict[str, Any]:
     assert (problem["code"], problem["quota"]) == ("quota_exceeded", quota)
     waits = quota not in {"ttl_max", "script_bytes_max"}
     assert ("retry-after" in answer.headers) == waits
+    assert WAYS_OUT[quota] in problem["detail"] and "raise the quota" in problem["detail"]
     return problem
 
 
@@ -81,6 +93,41 @@ async def test_months_roll_over(own_api: Api, clock: Clock) -> None:
     clock.advance(32 * DAY_MS)
     await own_api.start()
     assert (await quotas(own_api))["runs_per_month"]["used"] == 1
+
+
+async def test_the_year_turns_in_utc_wherever_the_database_is(
+    database_url: str, clock: Clock, blobs: BlobStore, tmp_path: Path
+) -> None:
+    psql(
+        database_url,
+        "alter database "
+        + database_url.split("?", maxsplit=1)[0].rsplit("/", 1)[1]
+        + " set timezone = 'America/New_York'",
+    )
+    async with running_api(database_url, blobs, tmp_path / "h") as api:
+        await limit(api, runs_per_month=1)
+        now = dt.datetime.fromtimestamp(clock.now() / 1000, dt.UTC)
+        turn = dt.datetime(now.year + 1, 1, 1, tzinfo=dt.UTC)
+        clock.advance(int(turn.timestamp() * 1000) - clock.now() - 60_000)
+        spanning = await api.start()
+        puppet = await api.puppet(spanning["id"])
+        assert spanning["started_at"].startswith(f"{now.year}-12-31T23:59")
+        problem = await refused(api, "runs_per_month")
+        assert problem["resets_at"] == f"{now.year + 1}-01-01T00:00:00.000Z"
+        clock.advance(60_000)
+        assert (await quotas(api))["runs_per_month"]["used"] == 0
+        await api.start()
+        await puppet.complete(1)
+        view = await quotas(api)
+        assert (view["runs_per_month"]["used"], view["active_runs"]["used"]) == (1, 1)
+        assert view["cpu_ms_per_month"]["used"] == 1, "CPU counts in the month in which it was used"
+        data = (await api.call("GET", f"/v1/usage?from={now.year}-12-31&to={now.year + 1}-01-02")).json()[
+            "data"
+        ]
+        assert [(row["date"], row["runs"], row["cpu_ms"]) for row in data] == [
+            (f"{now.year}-12-31", 1, 0),
+            (f"{now.year + 1}-01-01", 1, 1),
+        ]
 
 
 async def test_cpu_of_the_month(own_api: Api, clock: Clock) -> None:

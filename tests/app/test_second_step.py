@@ -57,6 +57,15 @@ async def test_a_code_is_the_second_step(own_api: Api, clock: Clock) -> None:
     assert (await again.post("/login/code", {"code": earlier})).status_code == 401, "nor one before it"
     assert (await again.post("/login/code", {"code": code_at(key, clock.now(), 1)})).status_code == 303
     assert "takes a code" in (await mails(own_api, "ann@example.com"))[0]
+    async with acquired(own_api.store.pool) as connection:
+        told = await connection.fetch(
+            "select action, coalesce(after ->> 'method', '') as method from audit_log a join people p "
+            "on a.target = 'person:' || p.id where p.email = 'ann@example.com' and a.action like 'person.%' order by a.id"
+        )
+    found = [(row["action"], row["method"]) for row in told]
+    assert ("person.begin_totp", "") in found
+    assert found.count(("person.sign_in_failed", "code")) == 3, "each wrong code"
+    assert found.count(("person.sign_in", "password+code")) == 2
 
 
 async def test_wrong_codes_wait_whatever_passwords_are_sent(own_api: Api, clock: Clock) -> None:

@@ -53,6 +53,11 @@ _WHAT = {
     "scripts_per_month": "new scripts in a month",
     "storage_bytes": "bytes of journals and values",
 }
+_WAY_OUT = {
+    "active_runs": "Wait until some have ended, or cancel some",
+    "storage_bytes": "Delete runs that have ended, or keep them for fewer days",
+}
+"""Of quotas that no month renews."""
 
 T = TypeVar("T")
 
@@ -125,7 +130,7 @@ def quota_exceeded(refusal: dict[str, Any]) -> QuotaExceeded:
     message = f"The namespace may have {limit:,} {_WHAT[quota]}, and has {refusal['used']:,}."
     if resets_ms is None:
         retry_s, resets_at = RETRY_S, None
-        message += " Wait until some have ended, or raise the quota."
+        message += f" {_WAY_OUT[quota]}, or raise the quota."
     else:
         at = dt.datetime.fromtimestamp(resets_ms / 1000, dt.UTC)
         resets_at = f"{at:%Y-%m-%dT%H:%M:%S}.000Z"
