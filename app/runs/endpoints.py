@@ -54,8 +54,9 @@ router = strict_router(prefix="/v1/runs", tags=["runs"])
 
 ENTRIES_MAX = 1_000
 ENTRIES_DEFAULT = 500
-ENTRIES_AT_ONCE = 100
-"""Entries read and sent at a time: a page may be large."""
+ENTRIES_AT_ONCE, ENTRIES_FIRST = 100, 10
+PIECE_BYTES = 1024 * 1024
+"""Entries read and sent at a time: no more, and of heavy ones about so much. A page may be large, a reader slow."""
 SEQ_MAX = 2**31 - 1
 Wait = Annotated[str, Query(description="Answer when the run has ended: ms or a duration, at most 60 s.")]
 
@@ -272,14 +273,18 @@ async def cancel_run(
 async def _pages(
     services: Services, record: RunRecord, after: int, last: int
 ) -> AsyncGenerator[list[StoredEntry], None]:
+    count = ENTRIES_FIRST
     while after < last:
         entries = await services.runs.store.read_entries(
-            record.namespace, record.run, after=Seq(after), limit=min(ENTRIES_AT_ONCE, last - after)
+            record.namespace, record.run, after=Seq(after), limit=min(count, last - after)
         )
         if not entries:
             return
-        yield entries
+        mean_bytes = 1 + sum(len(entry.body) for entry in entries) // len(entries)
+        count = max(1, min(ENTRIES_AT_ONCE, PIECE_BYTES // mean_bytes))
         after = entries[-1].seq
+        yield entries
+        del entries
 
 
 async def _journal(
