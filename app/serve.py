@@ -17,6 +17,7 @@ from app.dispatcher.loop import Dispatcher
 from app.dispatcher.mcp import Servers
 from app.hardening import Exposure
 from app.main import build_services, create_app
+from app.protocol import ProblemProtocol
 from app.rates import Rates
 from app.scheduler.closing import run_closing
 from app.scheduler.collector import run_collector
@@ -117,7 +118,7 @@ class _Server(uvicorn.Server):
         return cls(
             uvicorn.Config(
                 create_app(services, services.pages.routes, exposure),
-                http="httptools",
+                http=ProblemProtocol,
                 ws="none",
                 lifespan="off",
                 log_config=None,

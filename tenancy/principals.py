@@ -23,9 +23,9 @@ class Role(IntEnum):
     VIEWER = 0
     """Reads runs, journals, toolsets, events, usage."""
     DEVELOPER = 1
-    """Runs, toolsets, workflows, approvals, secrets (written), tokens."""
+    """Runs, toolsets, workflows, approvals, secrets (written)."""
     ADMIN = 2
-    """Members, keys, webhooks, quotas, release and abandon, audit log."""
+    """Members, keys, tokens, webhooks, quotas, release and abandon, audit log."""
     OWNER = 3
     """Billing, deletion, transfer."""
 

@@ -172,6 +172,7 @@ def _filter(
         run=found,
         statuses=None if status is None else _STATUSES[status],
         tool=tool if tool is None or "\0" not in tool else "",
+        toolset=caller.narrow.toolset,
         labels=labels or None,
         before=_place(after),
     )

@@ -59,6 +59,7 @@ class Filter:
     call: int | None = None
     statuses: Sequence[int] | None = None
     tool: str | None = None
+    toolset: str | None = None
     labels: dict[str, str] | None = None
     before: Place | None = None
 
@@ -87,6 +88,7 @@ class ApprovalRepository:
         else:
             where("a.status = any (?::smallint[])", wanted.statuses)
         where("a.tool = ?", wanted.tool)
+        where("f.toolset = ?", wanted.toolset)
         where("f.labels @> ?::jsonb", orjson.dumps(wanted.labels).decode() if wanted.labels else None)
         if wanted.before is not None:
             where("(a.requested_at, a.run_id, a.call) < (?::bigint, ?::uuid, ?::int)", *wanted.before)

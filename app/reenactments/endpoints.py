@@ -28,6 +28,7 @@ async def try_script(
     body: TestBody, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:
     """Run a script in virtual time against mocks and a cassette: nothing is called, nothing is stored."""
+    caller.require_toolset((body.toolset or "").partition("@")[0])
     if body.namespace is not None and namespace not in {None, body.namespace}:
         raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
     within = await services.tenancy.namespace(caller, body.namespace or namespace, write=True)

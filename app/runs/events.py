@@ -26,7 +26,16 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _ANSWER = {
     "description": "`event: entry` with `id: <seq>` and the entry as `data`; at the end of the run `event: end` "
     "with `{status}`. A comment at least every 15 s.",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    "content": {
+        "text/event-stream": {
+            "schema": {
+                "type": "object",
+                "description": "One event; `data` is JSON.",
+                "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+                "required": ["event", "data"],
+            }
+        }
+    },
 }
 
 

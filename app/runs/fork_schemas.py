@@ -1,11 +1,9 @@
 """Bodies and answers of `POST /v1/runs/{run}/fork`."""
 
-from typing import Any, Literal
-
 from pydantic import Field
 
 from app.durations import DurationMs
-from app.runs.schemas import WAIT_MS_MAX, RunView
+from app.runs.schemas import WAIT_MS_MAX, ForkPlan, RunView
 from app.schemas import Answer, Body, Labels
 
 SEQ_MAX = 2**31 - 1
@@ -31,33 +29,6 @@ class ForkBody(Body):
     )
     labels: Labels | None = Field(default=None, description="Absent: the parent's.")
     dry_run: bool = Field(default=False, strict=True, description="Only say what would be reused.")
-
-
-class Reused(Answer):
-    calls: int
-    signals: int
-    timers: int
-
-
-class Dropped(Answer):
-    seq: int
-    type: Literal["signal_received", "timer_fired"]
-    name: str | None = None
-    id: str | None = None
-    timer: int | None = None
-
-
-class DivergedAt(Answer):
-    seq: int = Field(description="Of the parent's entry that the fork's script did not do.")
-    line: int | None = Field(description="Of the fork's script.")
-    expected: dict[str, Any]
-    actual: dict[str, Any]
-
-
-class ForkPlan(Answer):
-    reused: Reused
-    dropped: list[Dropped] = Field(description="Signals and firings of the parent that are not reused.")
-    diverged_at: DivergedAt | None
 
 
 class ForkView(RunView):

@@ -107,6 +107,33 @@ class RunUsage(Answer):
     activations: int
 
 
+class Reused(Answer):
+    calls: int
+    signals: int
+    timers: int
+
+
+class Dropped(Answer):
+    seq: int
+    type: Literal["signal_received", "timer_fired"]
+    name: str | None = None
+    id: str | None = None
+    timer: int | None = None
+
+
+class DivergedAt(Answer):
+    seq: int = Field(description="Of the parent's entry that the fork's script did not do.")
+    line: int | None = Field(description="Of the fork's script.")
+    expected: dict[str, Any]
+    actual: dict[str, Any]
+
+
+class ForkPlan(Answer):
+    reused: Reused
+    dropped: list[Dropped] = Field(description="Signals and firings of the parent that are not reused.")
+    diverged_at: DivergedAt | None
+
+
 class RunView(Answer):
     id: str
     namespace: str
@@ -136,6 +163,10 @@ class RunView(Answer):
     ended_at: str | None
     deadline: str
     usage: RunUsage
+    fork: ForkPlan | None = Field(
+        default=None,
+        description="Of forks only: what of the parent is reused. Null: not known yet; `GET /v1/runs/{run}` has it then.",
+    )
 
 
 class RunPage(Answer):

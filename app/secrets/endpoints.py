@@ -11,7 +11,7 @@ from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.secrets.schemas import SecretBody, SecretPage, SecretView
 from sandbox.journal.ids import NamespaceId
-from tenancy.principals import Principal, Scope
+from tenancy.principals import Principal, Role, Scope
 from tenancy.repository import SecretRow
 from tenancy.secrets import NAME, checked_secret_name
 
@@ -21,7 +21,7 @@ _BODY_BYTES_MAX = 512 * 1024
 
 
 @router.put("/{name}", responses={200: {"model": SecretView}})
-@needs(Scope.MANAGE, body_bytes_max=_BODY_BYTES_MAX)
+@needs(Scope.MANAGE, body_bytes_max=_BODY_BYTES_MAX, role=Role.DEVELOPER)
 async def put_secret(
     name: str, body: SecretBody, caller: Caller, services: Edge, namespace: Whose = None
 ) -> Response:
@@ -61,7 +61,7 @@ async def get_secret(name: str, caller: Caller, services: Edge, namespace: Whose
 
 
 @router.delete("/{name}", status_code=204)
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, role=Role.DEVELOPER)
 async def delete_secret(name: str, caller: Caller, services: Edge, namespace: Whose = None) -> Response:
     """Calls that need it fail from now on with `unauthorized`."""
     within = await _namespace(services, caller, namespace, write=False)

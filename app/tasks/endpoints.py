@@ -12,6 +12,7 @@ from starlette.routing import Route
 from app.body import BATCH_BODY_BYTES_MAX, read_json
 from app.deps import services_of
 from app.responses import json_response
+from app.routing import caller_of
 from app.schemas import Body
 from app.tasks.schemas import (
     ClaimBody,
@@ -63,10 +64,7 @@ def _settling(model: type[Any], settle: Settle, summary: str) -> Callable[[Reque
 
 
 async def _read(request: Request, model: type[Model]) -> tuple[Principal, Model]:
-    authenticator = services_of(request).authenticator
-    principal = await authenticator.authenticate(
-        request.headers.get("authorization"), "" if request.client is None else request.client.host
-    )
+    principal = await caller_of(request, services_of(request))
     principal.require(SCOPE)
     # Leases are taken over all of a key's namespaces, by functions that are given whose: see decision 0023.
     limit_to(Reach(system=True))

@@ -18,9 +18,11 @@ from app.toolsets.schemas import FoundTools, RefreshBody, RefreshView, ToolsetBo
 from app.toolsets.search import QUERY_CHARS_MAX, RESULTS_MAX
 from sandbox.compiler.prompt import BUDGET_MIN
 from sandbox.compiler.tokens import TOKENIZER
-from tenancy.principals import Scope
+from tenancy.principals import Role, Scope
 
 router = strict_router(prefix="/v1/toolsets", tags=["toolsets"])
+TOOLS_CHARS_MAX = 4_096
+"""However they are written, the address stays within what HTTP parsers take."""
 Reference = Annotated[str, Path(description="`name` or `name@sha256:…`.")]
 
 
@@ -30,6 +32,7 @@ Reference = Annotated[str, Path(description="`name` or `name@sha256:…`.")]
     body_bytes_max=2 * DEFINITION_BYTES_MAX,
     refusals=(ToolsetInvalid,),
     idempotent=True,
+    role=Role.DEVELOPER,
 )
 async def put_toolset(request: Request, body: ToolsetBody, caller: Caller, services: Edge) -> Response:
     """Pin tools under a name. The same again changes nothing (200); a change is a new version and the latest."""
@@ -80,7 +83,8 @@ async def get_declarations(
         ),
     ] = "dts",
     tools: Annotated[
-        str | None, Query(description="Only these tools or groups, separated by commas.", max_length=16_384)
+        str | None,
+        Query(description="Only these tools or groups, separated by commas.", max_length=TOOLS_CHARS_MAX),
     ] = None,
     budget: Annotated[
         int | None,
@@ -110,7 +114,7 @@ async def search_tools(
 
 
 @router.post("/{name}/refresh", responses={200: {"model": RefreshView}})
-@needs(Scope.MANAGE, refusals=(ToolsetInvalid,), audited="toolset.refresh")
+@needs(Scope.MANAGE, refusals=(ToolsetInvalid,), role=Role.DEVELOPER, audited="toolset.refresh")
 async def refresh_toolset(
     name: str, caller: Caller, services: Edge, body: RefreshBody | None = None
 ) -> Response:
@@ -120,7 +124,7 @@ async def refresh_toolset(
 
 
 @router.delete("/{name}", status_code=204)
-@needs(Scope.MANAGE)
+@needs(Scope.MANAGE, role=Role.DEVELOPER)
 async def delete_toolset(name: str, caller: Caller, services: Edge) -> Response:
     """New runs cannot use it any more; runs that have begun go on with what they were given."""
     await services.toolsets.delete(caller, name)

@@ -1,259 +1,321 @@
-"""Every endpoint as nobody, as another organization, as another namespace, and without the scope."""
+"""Every endpoint as every kind of caller, against the table in `callers.py`: a route without a row fails."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from app.openapi import openapi_of
-from tenancy.principals import TOKEN_SCOPES, Scope
+from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.reach import as_system
+from tenancy.people.repository import insert_member
+from tenancy.principals import KEY_SCOPES, TOKEN_SCOPES, TOKEN_SCOPES_DEFAULT, Scope
+from tests.app.callers import ROWS, Row
+from tests.app.test_people import Browser
 from tests.fixtures.api import SCRIPT, Api
+from tests.fixtures.database import Clock
+from tests.fixtures.world import NOBODY_ID, World, build_world, suspend_organization, world
 
-DIGEST = "sha256:" + "0" * 64
-# (method, path, body, answer to a stranger's key: 404, or 200 with nothing of ours in it)
-CALLS: list[tuple[str, str, Any, int]] = [
-    ("POST", "/v1/runs", {"script": DIGEST}, 404),
-    ("GET", "/v1/runs", None, 404),
-    ("GET", "/v1/runs/{run}", None, 404),
-    ("GET", "/v1/runs/{run}/output", None, 404),
-    ("GET", "/v1/runs/{run}/journal", None, 404),
-    ("GET", "/v1/runs/{run}/events", None, 404),
-    ("POST", "/v1/runs/batch", {"items": [{"script": DIGEST}]}, 200),
-    ("GET", "/v1/runs/{run}/seal", None, 404),
-    ("GET", "/v1/approvals", None, 404),
-    ("POST", "/v1/approvals/decide", {"items": [{"run": "RUN", "call": 2, "decision": "denied"}]}, 200),
-    ("GET", "/v1/runs/{run}/approvals", None, 404),
-    ("GET", "/v1/runs/{run}/approvals/{call}", None, 404),
-    ("POST", "/v1/runs/{run}/approvals/{call}", {"decision": "denied"}, 404),
-    ("GET", "/v1/runs/{run}/values/{sha256}", None, 404),
-    ("POST", "/v1/runs/{run}/replay", {}, 404),
-    ("GET", "/v1/runs/{run}/replays/{replay}", None, 404),
-    ("POST", "/v1/scripts/test", {"script": DIGEST}, 404),
-    ("POST", "/v1/runs/{run}/signals", {"name": "go"}, 404),
-    ("POST", "/v1/runs/{run}/cancel", {}, 404),
-    ("POST", "/v1/runs/cancel", {"filter": {}, "reason": "all"}, 404),
-    ("POST", "/v1/runs/{run}/redact", {"seq": 0, "field": "input", "reason": "asked"}, 404),
-    ("DELETE", "/v1/runs/{run}", None, 404),
-    ("POST", "/v1/runs/{run}/release", {"reason": "tried"}, 404),
-    ("POST", "/v1/runs/{run}/abandon", {"reason": "tried"}, 404),
-    ("POST", "/v1/runs/{run}/fork", {"dry_run": True}, 404),
-    ("POST", "/v1/scripts/check", {"script": DIGEST}, 404),
-    ("GET", "/v1/scripts", None, 404),
-    ("GET", "/v1/scripts/{digest}", None, 404),
-    ("POST", "/v1/toolsets", {"name": "support", "tools": []}, 201),
-    ("GET", "/v1/toolsets", None, 200),
-    ("GET", "/v1/toolsets/{name}", None, 404),
-    ("GET", "/v1/toolsets/{name}/declarations", None, 404),
-    ("GET", "/v1/toolsets/{name}/search", None, 404),
-    ("DELETE", "/v1/toolsets/{name}", None, 404),
-    ("POST", "/v1/toolsets/{name}/refresh", {"accept": True}, 404),
-    ("PUT", "/v1/workflows/{workflow}", {"script": SCRIPT}, 200),
-    ("GET", "/v1/workflows", None, 200),
-    ("GET", "/v1/workflows/{workflow}", None, 404),
-    ("GET", "/v1/workflows/{workflow}/versions", None, 404),
-    ("DELETE", "/v1/workflows/{workflow}", None, 404),
-    ("POST", "/v1/tokens", {"namespace": "acme"}, 201),
-    ("GET", "/v1/tokens", None, 404),
-    ("GET", "/v1/tokens/{token}", None, 404),
-    ("DELETE", "/v1/tokens/{token}", None, 404),
-    ("PUT", "/v1/secrets/{name}", {"value": "x"}, 200),
-    ("GET", "/v1/secrets", None, 404),
-    ("GET", "/v1/secrets/{name}", None, 404),
-    ("DELETE", "/v1/secrets/{name}", None, 404),
-    ("POST", "/v1/keys", {}, 201),
-    ("GET", "/v1/keys", None, 200),
-    ("GET", "/v1/keys/{key}", None, 404),
-    ("POST", "/v1/keys/{key}/rotate", {}, 404),
-    ("DELETE", "/v1/keys/{key}", None, 404),
-    ("POST", "/v1/webhooks", {"url": "https://example.com/"}, 201),
-    ("GET", "/v1/webhooks", None, 200),
-    ("GET", "/v1/webhooks/{webhook}", None, 404),
-    ("PATCH", "/v1/webhooks/{webhook}", {"enabled": False}, 404),
-    ("DELETE", "/v1/webhooks/{webhook}", None, 404),
-    ("POST", "/v1/webhooks/{webhook}/rotate", {}, 404),
-    ("POST", "/v1/webhooks/{webhook}/ping", None, 404),
-    ("GET", "/v1/webhooks/{webhook}/deliveries", None, 404),
-    ("GET", "/v1/webhooks/{webhook}/deliveries/{delivery}", None, 404),
-    ("POST", "/v1/webhooks/{webhook}/deliveries/{delivery}/redeliver", None, 404),
-    ("POST", "/v1/webhooks/{webhook}/redeliver", {}, 404),
-    ("GET", "/v1/events", None, 404),
-    ("GET", "/v1/namespaces/{name}/quotas", None, 404),
-    ("PATCH", "/v1/namespaces/{name}/quotas", {"active_runs": 5}, 404),
-    ("GET", "/v1/usage", None, 404),
-    ("GET", "/v1/audit", None, 200),
-    ("PUT", "/v1/namespaces/{name}", {}, 200),
-    ("GET", "/v1/namespaces/{name}", None, 404),
-    ("GET", "/v1/namespaces", None, 200),
-    ("GET", "/v1/namespaces/{name}/seals", None, 404),
-    ("POST", "/v1/namespaces/{name}/suspend", None, 404),
-    ("POST", "/v1/namespaces/{name}/resume", None, 404),
-    ("POST", "/v1/namespaces/{name}/export", None, 404),
-    ("DELETE", "/v1/namespaces/{name}", None, 404),
-    ("POST", "/v1/tasks/claim", {"max": 1}, 200),
-    ("POST", "/v1/tasks/complete", {"items": [{"token": "TASK", "result": 1}]}, 200),
-    ("POST", "/v1/tasks/fail", {"items": [{"token": "TASK", "error": {"message": "x"}}]}, 200),
-    ("POST", "/v1/tasks/heartbeat", {"items": [{"token": "TASK"}]}, 200),
-    ("POST", "/v1/tasks/defer", {"items": [{"token": "TASK"}]}, 200),
-    ("POST", "/v1/tasks/release", {"items": [{"token": "TASK"}]}, 200),
-]
-IDS = [f"{method} {path}" for method, path, _, _ in CALLS]
-every_call = pytest.mark.parametrize(("method", "path", "body", "stranger"), CALLS, ids=IDS)
+__all__ = ["world"]
+ALL = [str(scope) for scope in TOKEN_SCOPES]
+EVERYTHING = [str(scope) for scope in KEY_SCOPES]
+ROLES = ["viewer", "developer", "admin", "owner"]
+SECRET_CHARS_MIN = 12
+"""What is shorter is a number within a run, or a name that both tenants use."""
+Ask = Callable[[Row], Awaitable[httpx2.Response]]
 
 
-class World:
-    """Objects of one organization, in the namespace `acme`."""
-
-    def __init__(self, api: Api, places: dict[str, str], task: str) -> None:
-        self.api = api
-        self.places = places
-        self._task = task
-
-    async def call(
-        self, method: str, path: str, body: Any, secret: str, query: str = "?namespace=acme"
-    ) -> Any:
-        if path.startswith("/v1/namespaces"):
-            path = path.replace("{name}", "acme")
-        if path.endswith("/search"):
-            query += "&q=echo" if query else "?q=echo"
-        for place, value in self.places.items():
-            path = path.replace(place, value)
-        if path == "/v1/approvals/decide":
-            body = {"items": [{**item, "run": self.places["{run}"]} for item in body["items"]]}
-        if path.startswith("/v1/tasks/") and "items" in body:
-            body = {"items": [{**item, "token": self._task} for item in body["items"]]}
-        options = {} if body is None else {"json": body}
-        return await self.api.call(method, path + query, secret=secret, **options)
+async def wrong_answers(
+    ask: Ask, expected: Callable[[Row], int | None], code: str | None = None
+) -> list[str]:
+    """Rows that are answered otherwise. `expected` None: anything but a refusal of the caller."""
+    found = []
+    for row in ROWS:
+        answer = await ask(row)
+        wanted = expected(row)
+        fine = answer.status_code == wanted
+        if wanted is None:
+            fine = answer.status_code not in {401, 403} and answer.status_code < 500
+        elif fine and wanted >= 400:
+            problem = answer.json()
+            fine = answer.headers["content-type"] == "application/problem+json"
+            fine = fine and problem["status"] == wanted and (code is None or problem["code"] == code)
+        if not fine:
+            found.append(f"{row}: {answer.status_code}, not {wanted}: {answer.text[:200]}")
+    return found
 
 
-@pytest.fixture
-async def world(api: Api) -> World:
-    await api.toolset("support", "echo")
-    run = await api.start(toolset="support")
-    puppet = await api.puppet(run["id"])
-    await puppet.call_tool("echo", {"x": 1})
-    claimed = await api.call("POST", "/v1/tasks/claim", json={"max": 1})
-    task = claimed.json()["tasks"][0]["token"]
-    await puppet.call_tool("echo", {"x": 2}, gated=True)
-    assert (await api.call("PUT", "/v1/workflows/onboard", json={"script": SCRIPT})).status_code == 200
-    await api.token("acme")
-    token = (await api.call("GET", "/v1/tokens")).json()["data"][0]["id"]
-    hook = (await api.call("POST", "/v1/webhooks", json={"url": "https://example.invalid/"})).json()["id"]
-    await api.call("POST", f"/v1/webhooks/{hook}/ping")
-    await api.services.hooks.projector.project_recorded()
-    delivery = (await api.call("GET", f"/v1/webhooks/{hook}/deliveries")).json()["data"][0]["id"]
-    places = {
-        "{run}": run["id"],
-        "{call}": "2",
-        "{digest}": run["script"],
-        "{name}": "support",
-        "{workflow}": "onboard",
-        "{token}": token,
-        "{key}": (await api.call("GET", "/v1/keys")).json()["data"][0]["id"],
-        "{webhook}": hook,
-        "{delivery}": delivery,
-    }
-    return World(api, places, task)
+def asking(world: World, secret: str | None, query: str = "?namespace=acme", **options: Any) -> Ask:
+    async def ask(row: Row) -> httpx2.Response:
+        return await world.call(row.method, row.path, row.body, secret, query, **options)
+
+    return ask
+
+
+def shows_ours(world: World, answer: httpx2.Response) -> bool:
+    """Whether an id of ours is in it that the caller did not name."""
+    sent = f"{answer.url} {answer.request.content!r}"
+    ours = {value for value in (*world.places.values(), world.ended) if len(value) >= SECRET_CHARS_MIN}
+    ours -= {world.places["{digest}"], NOBODY_ID}  # the same script may be anybody's
+    return any(value in answer.text and value not in sent for value in ours)
 
 
 async def test_the_table_has_every_endpoint(api: Api) -> None:
     document = openapi_of(api.app, "1")()
     declared = {
-        (method.upper(), path)
+        (method.upper(), path.replace("{reference}", "{name}")): operation["x-required-scope"]
         for path, operations in document["paths"].items()
-        for method in operations
+        for method, operation in operations.items()
         if path.startswith("/v1/")
     }
-    covered = {(method, path) for method, path, _, _ in CALLS}
-    assert {(method, path.replace("{reference}", "{name}")) for method, path in declared} == covered | {
-        ("GET", "/v1/me")
-    }
+    assert {(row.method, row.path): row.scope for row in ROWS} == declared
+    assert len(ROWS) == len(declared)
 
 
-@every_call
-async def test_nobody(world: World, method: str, path: str, body: Any, stranger: int) -> None:
-    answer = await world.call(method, path, body, secret="")
-    assert answer.status_code == 401
-    assert answer.json()["code"] == "unauthenticated"
+# -- Nobody, and who is nobody any more
+
+
+async def test_nobody(world: World) -> None:
+    for headers in ({}, {"authorization": "Basic dTpw"}, {"cookie": "rewind_session=forged"}):
+        ask = asking(world, "", headers=headers)
+        assert await wrong_answers(ask, lambda _: 401, "unauthenticated") == []
+    answer = await world.call("GET", "/v1/me", None, "")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-@every_call
-async def test_an_unknown_secret(world: World, method: str, path: str, body: Any, stranger: int) -> None:
-    answer = await world.call(method, path, body, secret="rwk_" + "0" * 49)
-    assert answer.status_code == 401
+@pytest.mark.parametrize("secret", ["rwk_" + "0" * 49, "rwt_" + "0" * 49, "rwk_", "x"])
+async def test_an_unknown_secret(world: World, secret: str) -> None:
+    assert await wrong_answers(asking(world, secret), lambda _: 401, "unauthenticated") == []
 
 
-@every_call
-async def test_another_organization(world: World, method: str, path: str, body: Any, stranger: int) -> None:
-    answer = await world.call(method, path, body, secret=await world.api.other_organization())
-    assert answer.status_code == stranger, answer.text
-    if path.startswith("/v1/tasks/") and path != "/v1/tasks/claim":
-        assert [result["code"] for result in answer.json()["results"]] == ["unknown_token"]
-    elif method == "GET" and path == "/v1/keys":
-        assert world.api.key[:12] not in answer.text
-        assert len(answer.json()["data"]) == 1
-    elif path == "/v1/audit":
-        assert {line["action"] for line in answer.json()["data"]} == {"organization.create", "key.create"}
-    elif method == "GET" and stranger == 200:
-        assert answer.json() == {"data": [], "next": None}
-    elif path == "/v1/tasks/claim":
-        assert answer.json() == {"tasks": []}
-    elif path == "/v1/approvals/decide":
-        assert [result["code"] for result in answer.json()["results"]] == ["not_found"]
-    elif path == "/v1/runs/batch":
-        assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
+async def test_revoked_and_expired(own_api: Api, clock: Clock) -> None:
+    """A token and a key of each kind, and the session of a person."""
+    world = await build_world(own_api)
+    kept = await own_api.token("acme", ALL, ttl=None)
+    gone = {
+        "an expired token": await own_api.token("acme", ALL, ttl="1h"),
+        "a revoked token": await own_api.token("acme", ALL, name="revoked"),
+    }
+    at = (await own_api.call("GET", "/v1/namespaces/acme")).json()["created_at"]
+    for what, fields in {"an expired key": {"expires_at": at[:4]}, "a revoked key": {}}.items():
+        body = {"scopes": EVERYTHING, **({"expires_at": _later(at)} if fields else {})}
+        made = (await own_api.call("POST", "/v1/keys", json=body)).json()
+        gone[what] = made["key"]
+        if not fields:
+            assert (await own_api.call("DELETE", f"/v1/keys/{made['id']}")).status_code == 204
+    for token in (await own_api.call("GET", "/v1/tokens")).json()["data"]:
+        if token["name"] == "revoked":
+            assert (await own_api.call("DELETE", f"/v1/tokens/{token['id']}")).status_code == 204
+    clock.advance(3_600_001)
+    own_api.services.tenancy.forget()
+    for what, secret in gone.items():
+        found = await wrong_answers(asking(world, secret), lambda _: 401, "unauthenticated")
+        assert found == [], what
+    assert (await own_api.call("GET", "/v1/me", secret=kept)).status_code == 200
 
 
-@every_call
-async def test_another_namespace(world: World, method: str, path: str, body: Any, stranger: int) -> None:
-    secret = await world.api.token("other", [str(scope) for scope in TOKEN_SCOPES])
-    query = "" if path.startswith("/v1/tasks/") else "?namespace=acme"
-    answer = await world.call(method, path, body, secret=secret, query=query)
-    if ("toolsets" in path or "workflows" in path) and method == "GET":
-        assert answer.status_code == 200  # these belong to the organization
-    elif path.startswith(
-        (
-            "/v1/tokens",
-            "/v1/namespaces",
-            "/v1/toolsets",
-            "/v1/workflows",
-            "/v1/secrets",
-            "/v1/webhooks",
-            "/v1/events",
-            "/v1/audit",
-            "/v1/keys",
-            "/v1/usage",
+def _later(at: str) -> str:
+    """An hour later than this time, as the API writes times."""
+    import datetime as dt
+
+    moment = dt.datetime.fromisoformat(at) + dt.timedelta(minutes=59)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+async def test_sessions_that_have_ended(own_api: Api, clock: Clock) -> None:
+    world = await build_world(own_api)
+    for how in ("signed out", "expired"):
+        browser, headers = await member(world, f"{how[:3]}@example.com", "owner")
+        ask = asking(world, "", f"?namespace=acme&organization={world.organization}", headers=headers)
+        assert (await ask(ROWS[0])).status_code == 200
+        if how == "signed out":
+            await browser.client.post("/logout", data={"csrf": headers["x-csrf-token"]})
+        else:
+            clock.advance(31 * 86_400_000)
+        assert await wrong_answers(ask, lambda _: 401, "unauthenticated") == [], how
+
+
+# -- Others
+
+
+async def test_another_organization(world: World) -> None:
+    leaks = []
+
+    async def ask(row: Row) -> httpx2.Response:
+        secret = await world.api.other_organization()
+        answer = await world.call(row.method, row.path, row.body, secret)
+        if shows_ours(world, answer) or _done(row, answer):
+            leaks.append(f"{row}: {answer.text[:300]}")
+        return answer
+
+    assert await wrong_answers(ask, lambda row: row.stranger) == []
+    assert leaks == []
+    run = await world.call("GET", "/v1/runs/{run}", None, None)
+    assert (run.status_code, run.json()["cancelling"]) == (200, False)
+
+
+async def test_another_namespace(world: World) -> None:
+    secret = await world.api.token("other", ALL)
+    leaks = []
+
+    async def ask(row: Row) -> httpx2.Response:
+        named = "" if row.path.startswith("/v1/tasks/") else "?namespace=acme"
+        answer = await world.call(row.method, row.path, row.body, secret, named)
+        if shows_ours(world, answer) or _done(row, answer):
+            leaks.append(f"{row}: {answer.text[:300]}")
+        if row.neighbour == 404:  # the same when it names no namespace: its own is meant
+            without = await world.call(row.method, row.path, row.body, secret, "")
+            if "{run}" in row.path or "{digest}" in row.path:
+                assert without.status_code in {404, 403}, f"{row}: {without.text}"
+            assert not shows_ours(world, without), f"{row}: {without.text}"
+        return answer
+
+    assert await wrong_answers(ask, lambda row: row.neighbour) == []
+    assert leaks == []
+
+
+def _done(row: Row, answer: httpx2.Response) -> bool:
+    """Whether a call that answers per item did anything to ours."""
+    if not answer.is_success or row.path not in {"/v1/approvals/decide", "/v1/runs/batch", *SETTLING}:
+        return False
+    codes = {"not_found", "unknown_token", "unknown_toolset"}
+    return any((item.get("problem") or item)["code"] not in codes for item in answer.json()["results"])
+
+
+SETTLING = {row.path for row in ROWS if row.path.startswith("/v1/tasks/") and row.path != "/v1/tasks/claim"}
+
+
+# -- Ours, with less
+
+
+async def test_a_key_of_all_scopes(world: World) -> None:
+    assert await wrong_answers(asking(world, None), lambda row: row.key) == []
+
+
+@pytest.mark.parametrize("missing", EVERYTHING)
+async def test_without_the_scope(world: World, missing: str) -> None:
+    """A key that lacks it, and a token that has every other: refused before anything is read."""
+    left = [scope for scope in EVERYTHING if scope != missing]
+    key = (await world.api.call("POST", "/v1/keys", json={"scopes": left})).json()["key"]
+    tokens = {key, await world.api.token("acme", [scope for scope in ALL if scope != missing])}
+    for secret in tokens:
+        for row in ROWS:
+            if row.scope != missing:
+                continue
+            answer = await world.call(row.method, row.path, row.body, secret)
+            assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope"), str(row)
+            assert missing in answer.json()["detail"], str(row)
+
+
+@pytest.mark.parametrize(
+    ("kind", "narrow"),
+    [
+        ("run", {"run": NOBODY_ID}),
+        ("toolset", {"toolset": "elsewhere"}),
+        ("workflow", {"workflows": ["elsewhere"]}),
+    ],
+)
+async def test_a_narrowed_token(world: World, kind: str, narrow: dict[str, Any]) -> None:
+    secret = await world.api.token("acme", ALL, narrow=narrow)
+    assert await wrong_answers(asking(world, secret), lambda row: getattr(row, kind)) == []
+    done = await world.call("POST", "/v1/runs/batch", {"items": [{"script": SCRIPT}]}, secret)
+    assert [item["problem"]["code"] for item in done.json()["results"]] == ["insufficient_scope"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_a_member_by_cookie(world: World, role: str) -> None:
+    _, headers = await member(world, f"{role}{world.organization[-6:]}@example.com", role)
+    ask = asking(world, "", f"?namespace=acme&organization={world.organization}", headers=headers)
+
+    def expected(row: Row) -> int | None:
+        may = row.role is not None and ROLES.index(role) >= ROLES.index(row.role)
+        return None if may else 403
+
+    assert await wrong_answers(ask, expected, "insufficient_scope") == []
+
+
+async def test_a_member_of_another_organization(world: World) -> None:
+    browser = Browser(world.api)
+    own = await browser.sign_up(f"other{world.organization[-6:]}@example.com", "Other")
+    headers = await session_of(browser)
+    foreign = asking(world, "", f"?namespace=acme&organization={world.organization}", headers=headers)
+    assert await wrong_answers(foreign, lambda _: 404, "not_found") == []
+    for row in ROWS:
+        answer = await world.call(
+            row.method, row.path, row.body, "", f"?namespace=acme&organization={own}", headers=headers
         )
-    ) or path.endswith(("{run}/release", "{run}/abandon", "{run}/redact")):
-        assert answer.status_code == (404 if path.endswith("/seals") else 403)
-    elif (method, path) == ("DELETE", "/v1/runs/{run}"):
-        assert answer.status_code == 403
-    elif path == "/v1/tasks/claim":
-        assert answer.json() == {"tasks": []}
-    elif path.startswith("/v1/tasks/"):
-        assert [result["code"] for result in answer.json()["results"]] == ["unknown_token"]
-    elif path == "/v1/approvals/decide":
-        assert [result["code"] for result in answer.json()["results"]] == ["not_found"]
-    elif path == "/v1/runs/batch":
-        assert [result["problem"]["code"] for result in answer.json()["results"]] == ["not_found"]
-    else:
-        assert answer.status_code == 404
-        without = await world.call(method, path, body, secret=secret, query="")
-        if "{run}" in path or "{digest}" in path:
-            assert without.status_code == 404
-        elif method == "GET":
-            assert without.json() == {"data": [], "next": None}
+        assert answer.status_code < 500, str(row)
+        assert not shows_ours(world, answer), f"{row}: {answer.text[:300]}"
 
 
-@every_call
-async def test_without_the_scope(world: World, method: str, path: str, body: Any, stranger: int) -> None:
-    document = openapi_of(world.api.app, "1")()
-    needed = document["paths"][path][method.lower()]["x-required-scope"]
-    others = [str(scope) for scope in TOKEN_SCOPES if scope != needed]
-    secret = await world.api.token("acme", others)
-    answer = await world.call(method, path, body, secret=secret)
-    assert answer.status_code == 403
-    assert answer.json()["code"] == "insufficient_scope"
-    assert needed in answer.json()["detail"]
+async def test_a_write_by_cookie_needs_the_csrf_token(world: World) -> None:
+    _, headers = await member(world, f"csrf{world.organization[-6:]}@example.com", "owner")
+    for token in (None, "x" * 43):
+        given = {"cookie": headers["cookie"], **({} if token is None else {"x-csrf-token": token})}
+        ask = asking(world, "", f"?namespace=acme&organization={world.organization}", headers=given)
+        found = []
+        for row in ROWS:
+            if row.method != "GET":
+                answer = await ask(row)
+                if answer.status_code != 400 or answer.json()["errors"][0]["path"] != "X-CSRF-Token":
+                    found.append(f"{row}: {answer.status_code}")
+        assert found == []
+
+
+# -- Suspended
+
+
+async def test_a_suspended_namespace(world: World) -> None:
+    """Reading goes on; nothing is started, sent or decided, by nobody."""
+    token = await world.api.token("acme", ALL)
+    await world.api.call("POST", "/v1/namespaces/acme/suspend")
+    writes = [row for row in ROWS if row.suspended == 403 and row.scope != "manage"]
+    for row in writes:
+        for secret in (None, token):
+            answer = await world.call(row.method, row.path, row.body, secret)
+            assert (answer.status_code, answer.json()["code"]) == (403, "namespace_suspended"), str(row)
+    assert len(writes) > 8
+    for path, body in (("/v1/runs/batch", {"items": [{"script": SCRIPT}]}), ("/v1/approvals/decide", None)):
+        row = next(row for row in ROWS if row.path == path)
+        answer = (await world.call(row.method, path, body or row.body, None)).json()["results"][0]
+        assert (answer.get("problem") or answer)["code"] == "namespace_suspended", path
+    assert await wrong_answers(asking(world, None), lambda row: row.suspended) == []
+
+
+async def test_a_suspended_organization(own_api: Api) -> None:
+    """All of it, and all who belong to it."""
+    world = await build_world(own_api)
+    token = await own_api.token("acme", ALL)
+    _, headers = await member(world, "own@example.com", "owner")
+    await suspend_organization(own_api, world.organization)
+    query = f"?namespace=acme&organization={world.organization}"
+    for ask in (asking(world, None), asking(world, token), asking(world, "", query, headers=headers)):
+        assert await wrong_answers(ask, lambda _: 403, "organization_suspended") == []
+    await suspend_organization(own_api, world.organization, on=False)
+    assert (await own_api.call("GET", "/v1/me")).status_code == 200
+
+
+# -- Details
+
+
+async def session_of(browser: Browser) -> dict[str, str]:
+    """The headers of a call that a page makes."""
+    csrf = await browser.csrf()
+    cookies = "; ".join(f"{name}={value}" for name, value in browser.client.cookies.items())
+    return {"cookie": cookies, "x-csrf-token": csrf}
+
+
+async def member(world: World, email: str, role: str) -> tuple[Browser, dict[str, str]]:
+    """A person who has signed up, and become a member of our organization with this role."""
+    browser = Browser(world.api)
+    await browser.sign_up(email, "Own")
+    with as_system():
+        async with acquired(world.api.store.pool) as connection:
+            person = await connection.fetchval("select id from people where email = $1", email)
+            at = await connection.fetchval("select now_ms()")
+            assert await insert_member(connection, world.api.organization, str(person), role, at)
+    return browser, await session_of(browser)
 
 
 async def test_the_scope_is_judged_before_the_body(api: Api) -> None:
@@ -310,6 +372,5 @@ async def test_a_token_for_one_run_sees_no_other(api: Api) -> None:
 
 
 def test_an_agent_must_not_approve_itself_by_default() -> None:
-    from tenancy.principals import TOKEN_SCOPES_DEFAULT
 
     assert set(TOKEN_SCOPES_DEFAULT).isdisjoint({Scope.APPROVALS_WRITE, Scope.TASKS_WORK, Scope.MANAGE})

@@ -8,8 +8,9 @@ from typing import Any
 import asyncpg
 import pytest
 
-from tests.app.test_callers import CALLS, World, world
+from tests.app.callers import ROWS
 from tests.fixtures.api import Api
+from tests.fixtures.world import World, world
 
 __all__ = ["world"]
 
@@ -72,7 +73,8 @@ async def seen(
     """Of a script that the stranger has too, as a workflow."""
     ours = {value for value in world.places.values() if value not in SAME_FOR_ALL and len(value) > NUMBER_MAX}
     found = []
-    for method, path, body, _ in CALLS:
+    for row in ROWS:
+        method, path, body = row.method, row.path, row.body
         if method not in methods or path in without:
             continue
         answer = await world.call(method, path, body, secret=stranger)
