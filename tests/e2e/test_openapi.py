@@ -48,8 +48,9 @@ class Furnisher:
         self.client = client
         self.query = query
 
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        answer = await self.client.request(method, path, params=self.query, json=body)
+    async def call(self, method: str, path: str, body: Any = None, secret: str = "") -> Any:
+        headers = {"authorization": f"Bearer {secret}"} if secret else {}
+        answer = await self.client.request(method, path, params=self.query, json=body, headers=headers)
         assert answer.is_success, f"{method} {path}: {answer.text}"
         return answer.json()
 
@@ -74,14 +75,28 @@ class Furnisher:
             await self.call("PUT", f"/v1/namespaces/spare-{n}", {})
         await self.call("PUT", "/v1/secrets/shown", {"value": "x"})
         tokens = [(await self.call("POST", "/v1/tokens", {"namespace": "acme"}))["id"] for _ in range(SPARE)]
-        keys = [(await self.call("POST", "/v1/keys", {"name": "k"}))["id"] for _ in range(SPARE)]
+        keys = [await self.call("POST", "/v1/keys", {"name": "k"}) for _ in range(SPARE)]
         hooks = [
             (await self.call("POST", "/v1/webhooks", {"url": "https://example.invalid/"}))["id"]
             for _ in range(4)
         ]
         for hook in hooks:
             await self.call("POST", f"/v1/webhooks/{hook}/ping")
-        claimed = await self.call("POST", "/v1/tasks/claim", {"max": 3, "wait": "20s", "namespace": "acme"})
+        return await self.told(waiting, ended, spare, tokens=tokens, keys=keys, hooks=hooks)
+
+    async def told(
+        self,
+        waiting: list[Any],
+        ended: list[Any],
+        spare: list[Any],
+        *,
+        tokens: list[str],
+        keys: list[Any],
+        hooks: list[str],
+    ) -> dict[str, Any]:
+        """What the hooks of schemathesis put into calls."""
+        wanted = {"max": 3, "wait": "20s", "namespace": "acme"}
+        claimed = await self.call("POST", "/v1/tasks/claim", wanted, keys[0]["key"])
         replayed = await self.call("POST", f"/v1/runs/{ended[0]['id']}/replay", {})
         delivery = await eventually(lambda: self.delivery(hooks[0]), what="a delivery")
         journal = await self.call("GET", f"/v1/runs/{ended[0]['id']}/journal")
@@ -101,7 +116,7 @@ class Furnisher:
                 "workflow": ["onboard"],
                 "toolset": ["support"],
                 "namespace": ["acme"],
-                "key": keys[:1],
+                "key": [keys[0]["id"]],
                 "webhook": hooks[:1],
                 "delivery": [delivery],
                 "script": [ENDS, WAITS],
@@ -118,7 +133,7 @@ class Furnisher:
                 "namespaces.name": [f"spare-{n}" for n in range(SPARE)],
                 "secrets.name": [f"spare-{n}" for n in range(SPARE)],
                 "token": tokens[1:],
-                "key": keys[1:],
+                "key": [key["id"] for key in keys[1:]],
                 "webhook": hooks[1:],
             },
             "ended": [run["id"] for run in ended],
