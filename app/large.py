@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-LARGE_BYTES = 128 * 1024
-"""From here on the work takes longer (a millisecond or more) than the way to a thread and back."""
+LARGE_BYTES = 32 * 1024
+"""From here on the work takes longer than the way to a thread and back, some tenths of a millisecond."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -26,6 +26,10 @@ _thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
 def note_body(size: int) -> None:
     """Say how many bytes the body of the request at hand has."""
     _body_bytes.set(size)
+
+
+def body_bytes() -> int:
+    return _body_bytes.get()
 
 
 async def beside_loop(

@@ -22,6 +22,7 @@ from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
 from app.values import Values
+from sandbox.compiler.value_checks import problem_of
 from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolFailure, Value
@@ -158,8 +159,9 @@ class CallMaker:
         if tool is None or tool.server is None:
             raise failed("tool_removed", f"the toolset {call.toolset!r} has no tool {call.tool!r}")
         flight.retry = tool.retry
-        args = orjson.loads(await _patiently(lambda: self._values.text(call.namespace, scheduled.args)))
-        if (problem := tool.input.problem(args)) is not None:
+        given = await _patiently(lambda: self._values.text(call.namespace, scheduled.args))
+        args = orjson.loads(given)
+        if (problem := await problem_of(tool.input, given, lambda _: args)) is not None:
             raise ToolFailed(invalid_arguments(problem))
         if not isinstance(args, dict):
             raise ToolFailed(invalid_arguments("the arguments of a tool are an object"))
@@ -242,7 +244,7 @@ class CallMaker:
             raise failed("invalid_result", f"the result {error.path}: {error.message}") from None
         if len(text) > VALUE_BYTES_MAX:
             raise ToolFailed(too_large(len(text), "result"))
-        problem = None if tool.output is None else tool.output.problem(value)
+        problem = None if tool.output is None else await problem_of(tool.output, text, lambda _: value)
         if problem is not None:
             raise ToolFailed(invalid_result(problem))
         if flight.redactor.hits(text):

@@ -66,7 +66,7 @@ class Reenactments:
             tools = await self._toolsets.definitions(caller.organization, toolset)
         report = await self._scripts.check(caller.organization, within.id, source, toolset, keep=False)
         report.require_ok()
-        report.require_input(body.input)
+        await report.require_input(body.input)
         question = body.model_dump(exclude={"script", "toolset", "namespace"}, exclude_none=True)
         question |= {
             "source": source,

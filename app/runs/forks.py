@@ -118,7 +118,7 @@ class Forks:
         script = await self._script(principal, namespace.id, parent, body.script)
         if body.script is not None:
             given = await self._values.text(namespace.id, before.input)
-            require_input(script.input_type, script.input_schema, orjson.loads(given))
+            await require_input(script.input_type, script.input_schema, orjson.loads(given), len(given))
         now = await self._store.now()
         started = replace(
             before,

@@ -128,7 +128,7 @@ class Runs:
         asked_at = asyncio.get_running_loop().time()
         report, toolset = await self._program(principal.organization, namespace.id, body)
         report.require_ok()
-        report.require_input(body.input)
+        await report.require_input(body.input)
         script = report.digest
         taken = await self.values.take(namespace.id, body.input, "input")
         if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was checked meanwhile

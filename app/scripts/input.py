@@ -11,6 +11,10 @@ import orjson
 from sandbox.journal.errors import FieldError
 
 ERRORS_MAX = 20
+STEPS_MAX = 100_000
+STEPS_PER_BYTE = 4
+"""Comparisons of a place with a type: unions within unions can make these grow like a power."""
+MESSAGE_CHARS_MAX = 500
 SHOWN_CHARS_MAX = 60
 KINDS: dict[str, type | tuple[type, ...]] = {
     "string": str,
@@ -24,17 +28,30 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 Schema = dict[str, Any]
 
 
-def input_errors(schema: Any, value: Any, path: str = "input") -> list[FieldError]:
-    """Every wrong place, at most ERRORS_MAX; empty when the input is accepted."""
+def input_errors(schema: Any, value: Any, path: str = "input", *, size: int = 0) -> list[FieldError]:
+    """Every wrong place, at most ERRORS_MAX; empty when the input is accepted. `size`: of its text, in bytes."""
     defs = schema.get("$defs", {}) if isinstance(schema, dict) else {}
-    return _Validator(defs).errors(schema, value, path)[:ERRORS_MAX]
+    try:
+        return _Validator(defs, STEPS_MAX + STEPS_PER_BYTE * size).errors(schema, value, path)[:ERRORS_MAX]
+    except _TooManyStepsError:
+        message = (
+            "Checking this against the type of main's parameter takes too long: make its unions and lists of"
+            " literals shorter, or take `unknown` and check it in the script."
+        )
+        return [FieldError(path, "too_complex", message)]
+
+
+class _TooManyStepsError(Exception):
+    pass
 
 
 class _Validator:
-    def __init__(self, defs: Schema) -> None:
+    def __init__(self, defs: Schema, steps: int) -> None:
         self._defs = defs
+        self._steps = steps
 
     def errors(self, schema: Any, value: Any, path: str) -> list[FieldError]:
+        self._step()
         if schema is True:
             return []
         if schema is False:
@@ -45,10 +62,11 @@ class _Validator:
             return self._union(schema["anyOf"], value, path)
         if "const" in schema or "enum" in schema:
             wanted = schema["enum"] if "enum" in schema else [schema["const"]]
+            self._step(len(wanted) // 8)
             if any(_same(one, value) for one in wanted):
                 return []
             listed = " or ".join(_json(one) for one in wanted)
-            return [FieldError(path, "invalid_value", f"This is {_json(value)}; it must be {listed}.")]
+            return [FieldError(path, "invalid_value", _cut(f"This is {_json(value)}; it must be {listed}."))]
         kind = schema.get("type")
         if kind is not None and not _is(kind, value):
             return [
@@ -59,6 +77,11 @@ class _Validator:
         if kind == "array":
             return self._array(schema, value, path)
         return []
+
+    def _step(self, steps: int = 1) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise _TooManyStepsError
 
     def _object(self, schema: Schema, value: Schema, path: str) -> list[FieldError]:
         known = schema.get("properties", {})
@@ -111,7 +134,7 @@ class _Validator:
             return likely
         words = " or ".join(dict.fromkeys(self.words(choice) for choice in choices))
         code = "wrong_type" if not isinstance(value, dict) else "invalid_value"
-        return [FieldError(path, code, f"This is {_shown(value)}; it must be {words}.")]
+        return [FieldError(path, code, _cut(f"This is {_shown(value)}; it must be {words}."))]
 
     def words(self, schema: Any) -> str:
         """A schema in a few words."""
@@ -169,6 +192,10 @@ def _shown(value: Any) -> str:
 def _json(value: Any) -> str:
     text = orjson.dumps(value).decode()
     return text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "…"
+
+
+def _cut(message: str) -> str:
+    return message if len(message) <= MESSAGE_CHARS_MAX else message[:MESSAGE_CHARS_MAX] + "…"
 
 
 def _join(path: str, name: str) -> str:

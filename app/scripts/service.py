@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.errors import InputRefused, ScriptRefused, TooLarge, invalid
+from app.large import beside_loop, body_bytes
 from app.responses import iso
 from app.scripts.input import input_errors
 from app.scripts.repository import Check, ScriptRepository
@@ -49,9 +50,9 @@ class ScriptReport:
         if not self.ok:
             raise script_refused(self.diagnostics)
 
-    def require_input(self, value: Json) -> None:
-        """InputRefused, with the paths, when main does not take this."""
-        require_input(self.input_type, self.input_schema, value)
+    async def require_input(self, value: Json) -> None:
+        """InputRefused, with the paths, when main does not take this. `value`: of the request's body."""
+        await require_input(self.input_type, self.input_schema, value, body_bytes())
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,8 +302,8 @@ def script_view(row: Any) -> dict[str, Any]:
     }
 
 
-def require_input(input_type: str | None, schema: Json, value: Json) -> None:
-    errors = input_errors(schema, value)
+async def require_input(input_type: str | None, schema: Json, value: Json, size: int) -> None:
+    errors = await beside_loop(input_errors, schema, value, size=size)
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         first = errors[0]

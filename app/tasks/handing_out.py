@@ -14,6 +14,7 @@ from app.tasks.settling import completed, invalid_arguments
 from app.tasks.tokens import encode_token
 from app.toolsets.definition import PinnedTool
 from app.values import Values
+from sandbox.compiler.value_checks import problem_of
 from sandbox.journal.codec import encode_body, value_in
 from sandbox.journal.entries import EntryType, ToolFailure
 from sandbox.journal.fork import idempotency_key
@@ -40,7 +41,7 @@ class HandingOut:
             args = value_in(task.body)
             assert args is not None  # a schedule_tool_call has its arguments
             text = args.text if args.text is not None else await self._values.text(task.namespace, args)
-            problem = None if tool is None else tool.input.problem(orjson.loads(text))
+            problem = None if tool is None else await problem_of(tool.input, text, orjson.loads)
             if problem is None:
                 views.append(_view(task, tool, text))
             else:

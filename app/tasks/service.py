@@ -22,6 +22,7 @@ from app.tasks.settling import (
 from app.tasks.tokens import decode_token
 from app.toolsets.definition import retry_after_ms
 from app.values import Values
+from sandbox.compiler.value_checks import problem_of
 from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import EntryType, ToolCallCompleted, ToolFailure, Value
 from sandbox.store.interface import EventAppend, EventOutcome, Guard
@@ -92,7 +93,7 @@ class Tasks:
             failure = too_large(len(text), "result")
             return await self._settle(principal, Settlement(item, key, lease, failure, failure.message))
         validator = None if lease.tool is None else lease.tool.output
-        problem = None if validator is None else validator.problem(item.result)
+        problem = None if validator is None else await problem_of(validator, text, lambda _: item.result)
         outcome: Value | ToolFailure
         if problem is not None:
             outcome = invalid_result(problem)

@@ -1,26 +1,32 @@
 """JSON Schemas of tools: checked when a toolset is pinned, used to validate what tools are given and return.
 
-Schemas come from customers: nothing is ever fetched for them, and patterns run on engines whose work is
-bounded, so that no schema can stall a process that serves others.
+Schemas come from customers: nothing is ever fetched for them, and a check whose cost is not known to be small is
+made in a process of its own (`value_checks`), so that no schema can stall a process that serves others.
 """
 
 import itertools
 from typing import Any
 
 import jsonschema_rs
+import orjson
 from jsonschema_rs import FancyRegexOptions, RegexOptions
 
 from sandbox.compiler.schema_limits import (
     VALUE_DEPTH_MAX,
+    bounds_of,
     depth_of,
     size_problem,
     usable_depth,
-    usable_depths,
 )
 from sandbox.compiler.schema_refs import References, UnresolvedRef
 from sandbox.journal.canonical import path_text
 
 BACKTRACK_MAX = 100_000
+INLINE_WORK_MAX = 8_000_000
+"""Bytes of the schema times bytes of a value: below, a check takes some 70 ms at worst, and mostly far less than one."""
+INLINE_LOOK_AROUND_BYTES = 128
+INLINE_LOOK_AROUND_SCHEMA_BYTES = 4_096
+"""The same for schemas with look-arounds or back-references, whose cost is a power of a text's length."""
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
@@ -75,30 +81,46 @@ class ValueValidator:
     """Validates against one pinned schema; a schema that cannot be used accepts everything."""
 
     def __init__(self, schema: Any) -> None:
+        self.schema = schema
+        self._bounds = bounds_of(schema)
         self._validator: Any = None
-        self._explained_depth, self._checked_depth = usable_depths(schema)
+        self._linear = True
         if isinstance(schema, dict):
             try:
-                self._validator = _build(schema)
+                self._validator, self._linear = _build(schema)
             except ValueError:
                 self._validator = None  # said in the warnings when the toolset was pinned
+        self._bytes = 0 if self._validator is None else len(orjson.dumps(schema))
+
+    def is_cheap(self, size: int) -> bool:
+        """Whether checking a value of so many bytes is known to take some ms at most."""
+        if self._validator is None:
+            return True
+        if self._bounds.explained < VALUE_DEPTH_MAX:
+            return False
+        if not self._linear:
+            return size <= INLINE_LOOK_AROUND_BYTES and self._bytes <= INLINE_LOOK_AROUND_SCHEMA_BYTES
+        return max(self._bytes, self._bounds.evaluations * 8) * size <= INLINE_WORK_MAX
 
     def problem(self, value: Any) -> str | None:
         """Say what is wrong with the value, by path; None when it is valid or cannot be checked."""
-        found = self.problems(value)
-        return "; ".join(f"{path}: {message}" if path else message for path, message in found) or None
+        return in_words(self.problems(value))
 
     def problems(self, value: Any) -> list[tuple[str, str]]:
         """(path, what is wrong there), the first few; none when the value is valid or cannot be checked."""
         if self._validator is None:
             return []
-        if _deeper(value, self._checked_depth) or self._validator.is_valid(value):
+        if _deeper(value, self._bounds.checked) or self._validator.is_valid(value):
             return []
-        if _deeper(value, self._explained_depth):
+        if _deeper(value, self._bounds.explained):
             return [("", "the value does not match the schema, which has too many branches to say where")]
         errors = itertools.islice(self._validator.iter_errors(value), _ERRORS_MAX)
         found = [(path_text(tuple(error.instance_path)), _short(error.message)) for error in errors]
         return found or [("", "the value does not match the schema")]
+
+
+def in_words(problems: list[tuple[str, str]]) -> str | None:
+    return "; ".join(f"{path}: {message}" if path else message for path, message in problems) or None
 
 
 def _deeper(value: Any, depth_max: int) -> bool:
@@ -116,8 +138,8 @@ def _dialects(schema: dict[str, Any]) -> list[str]:
     return [dialect]
 
 
-def _build(schema: dict[str, Any]) -> Any:
-    """Prefer the engine that is linear in its input; look-arounds and back-references need the other one.
+def _build(schema: dict[str, Any]) -> tuple[Any, bool]:
+    """(a validator, whether its patterns are matched in linear time); look-arounds and back-references are not.
 
     A reference that leads nowhere checks nothing; the rest of its schema is checked all the same.
     """
@@ -127,7 +149,8 @@ def _build(schema: dict[str, Any]) -> Any:
         for dialect in _dialects(schema):
             for options in (RegexOptions(), FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)):
                 try:
-                    return DIALECTS[dialect](made, offline=True, pattern_options=options)
+                    made_of = DIALECTS[dialect](made, offline=True, pattern_options=options)
+                    return made_of, isinstance(options, RegexOptions)
                 except ValueError as error:
                     first = first or error
     raise first or ValueError("no dialect fits")

@@ -6,7 +6,7 @@ multiply must not stall a process that serves everybody.
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandbox.compiler.schema_refs import References, UnresolvedRef
 from sandbox.journal.canonical import CanonicalError, canonical_text
@@ -61,20 +61,29 @@ def _inside(item: Any) -> list[Any]:
     return item if isinstance(item, list) else []
 
 
+class Bounds(NamedTuple):
+    """How deep a value may be to be told what is wrong with it, and to be checked at all; VALUE_DEPTH_MAX: any.
+
+    `evaluations`: how often subschemas are applied to the path to one part of such a value.
+    """
+
+    explained: int
+    checked: int
+    evaluations: int
+
+
 def usable_depth(schema: Any) -> int:
     """How deep a value may be for validation against the schema to stay bounded; VALUE_DEPTH_MAX: any."""
-    return usable_depths(schema)[1]
+    return bounds_of(schema).checked
 
 
-def usable_depths(schema: Any) -> tuple[int, int]:
-    """How deep a value may be to be told what is wrong with it, and to be checked at all.
-
-    Level by level: what a value of one more level costs, from what the levels inside cost.
-    """
+def bounds_of(schema: Any) -> Bounds:
+    """Level by level: what a value of one more level costs, from what the levels inside cost."""
     graph = _Graph(schema)
     costs = [1] * len(graph.parts)
     steps = 0
     explained: int | None = None
+    most = 1
     for depth in range(VALUE_DEPTH_MAX):
         deeper = graph.deeper(costs)
         steps += len(costs)
@@ -82,11 +91,11 @@ def usable_depths(schema: Any) -> tuple[int, int]:
         if most > EXPLAINED_MAX and explained is None:
             explained = depth
         if most > EVALUATIONS_MAX or steps > STEPS_MAX:
-            return depth if explained is None else explained, depth
+            return Bounds(depth if explained is None else explained, depth, most)
         if deeper == costs or not graph.shares:
             break
         costs = deeper
-    return VALUE_DEPTH_MAX if explained is None else explained, VALUE_DEPTH_MAX
+    return Bounds(VALUE_DEPTH_MAX if explained is None else explained, VALUE_DEPTH_MAX, most)
 
 
 class _Graph:

@@ -75,3 +75,24 @@ def test_refused(schema: Any, value: Any, path: str, code: str, message: str) ->
 def test_errors_are_counted() -> None:
     schema = {"type": "array", "items": {"type": "string"}}
     assert len(input_errors(schema, [1] * 1_000)) == ERRORS_MAX
+
+
+def test_unions_within_unions_are_given_up_in_time() -> None:
+    node: dict[str, Any] = {"$ref": "#/$defs/T"}
+    choice = {"type": "object", "properties": {"a": node}, "required": ["a"]}
+    schema = {"$defs": {"T": {"anyOf": [choice] * 6 + [{"type": "null"}]}}, "$ref": "#/$defs/T"}
+    value: Any = 1
+    for _ in range(40):
+        value = {"a": value}
+    assert [(error.path, error.code) for error in input_errors(schema, value)] == [("input", "too_complex")]
+    long: dict[str, Any] = {"type": "array", "items": {"enum": [f"kind {i}" for i in range(10_000)]}}
+    assert [error.code for error in input_errors(long, ["kind 9999"] * 1_000)] == ["too_complex"]
+
+
+def test_steps_grow_with_the_input_and_messages_do_not() -> None:
+    item = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
+    many = [{"a": 1}] * 100_000
+    assert input_errors({"type": "array", "items": item}, many, size=8 * len(many)) == []
+    wide = {"anyOf": [{"const": f"choice {i}"} for i in range(5_000)]}
+    (error,) = input_errors(wide, "none of them")
+    assert len(error.message) < 600
