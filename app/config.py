@@ -14,11 +14,11 @@ from app.listening import listening_socket, port
 from app.pages_settings import PagesSettings
 from app.rates import PER_MINUTE
 from app.scheduler.mails import SmtpServer
-from sandbox.config import DataPlaneSettings, SettingsError, data_dir, flag, integer
+from sandbox.config import KEY_SETTINGS, DataPlaneSettings, SettingsError, data_dir, flag, integer
 from sandbox.journal.errors import ApiError
 from tenancy.identity.providers import DEPLOYMENT
 from tenancy.people.oidc import Provider, checked_issuer
-from tenancy.secret_keys import KeyFile, KeyInEnvironment, KeySource
+from tenancy.secret_keys import KeyFile, KeyFromCommand, KeyInEnvironment, KeySource
 
 KEY_FILE = "secret.key"
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -93,15 +93,19 @@ class Settings:
 
 
 def secret_keys(environ: Mapping[str, str]) -> KeySource:
-    """REWIND_SECRET_KEY itself, REWIND_SECRET_KEY_FILE, or a file in the data folder, made at the first start.
+    """The one of REWIND_SECRET_KEY (itself), …_FILE and …_COMMAND that is set; else a file in the data folder, made at
+    the first start.
 
     Errors: SettingsError.
     """
-    text, file = environ.get("REWIND_SECRET_KEY", ""), environ.get("REWIND_SECRET_KEY_FILE", "")
-    if text and file:
-        raise SettingsError("REWIND_SECRET_KEY and REWIND_SECRET_KEY_FILE are both set: leave one out")
-    if text:
+    given = [name for name in KEY_SETTINGS if environ.get(name)]
+    if len(given) > 1:
+        raise SettingsError(f"{' and '.join(given)} are both set: leave one out")
+    if text := environ.get("REWIND_SECRET_KEY"):
         return KeyInEnvironment(text)
+    if command := environ.get("REWIND_SECRET_KEY_COMMAND"):
+        return KeyFromCommand(command)
+    file = environ.get("REWIND_SECRET_KEY_FILE", "")
     return KeyFile(Path(file) if file else data_dir(environ) / KEY_FILE, make=not file)
 
 

@@ -23,7 +23,7 @@ from infra.migrate import upgrade
 from infra.object_store import EmbeddedObjectStore, write_private
 from infra.processes import AlreadyRunning, FolderLock, InfraError, wait_until
 from infra.supervisor import Program, ServiceFailed, Signals, Stopped, Supervisor
-from sandbox.config import SettingsError, default_children, hints_dir
+from sandbox.config import KEY_SETTINGS, SettingsError, default_children, hints_dir
 from sandbox.store.postgres.connection import connect
 
 HOST = "127.0.0.1"
@@ -213,7 +213,7 @@ def _start(
     ):
         argv = [sys.executable, "-m", *module]
         # Scripts run below the worker: it must not be able to open secrets.
-        own = {key: value for key, value in env.items() if name != "worker" or key != "REWIND_SECRET_KEY"}
+        own = {key: value for key, value in env.items() if name != "worker" or key not in KEY_SETTINGS}
         supervisor.add(name, Program(argv, env=own, log_path=folder.log(name), pass_fds=fds).start())
     folder.write_services(addresses, supervisor.pids())
     if objects is not None:

@@ -53,6 +53,7 @@ DEFAULTS: dict[str, Callable[[], str]] = {
     "REWIND_REQUIRE_CONFINEMENT": lambda: "0",
     "REWIND_EGRESS_ALLOW": lambda: "nothing that is not public; loopback in `rewind dev`",
     "REWIND_SECRET_KEY": lambda: "what REWIND_SECRET_KEY_FILE holds",
+    "REWIND_SECRET_KEY_COMMAND": lambda: "none: the key is not asked of a KMS",
     "REWIND_SECRET_KEY_FILE": lambda: "secret.key in the data folder",
     "REWIND_DATA_KEY_FILE": lambda: f"{DATA_KEY_FILE} in the data folder",
     "REWIND_PUBLIC_URL": lambda: "this machine's port, over http",

@@ -19,6 +19,8 @@ SOCKET_PATH_BYTES_MAX = 107 if os.uname().sysname == "Linux" else 103
 WORKER_CHILDREN_MAX = 64
 WARM_RUNS = 400
 DATA_KEY_FILE = "data.key"
+KEY_SETTINGS = ("REWIND_SECRET_KEY", "REWIND_SECRET_KEY_FILE", "REWIND_SECRET_KEY_COMMAND")
+"""Of the key that opens customers' secrets: a worker is given none of them."""
 """In the data folder, when no other file is named."""
 
 

@@ -12,6 +12,7 @@ import orjson
 from app import dev
 from app.admin import repository
 from app.admin.operator import MINUTES_DEFAULT, Operator, checked_reason
+from app.admin.rotating import until_none
 from app.config import secret_keys
 from app.quarantine.service import Quarantine
 from app.responses import iso
@@ -269,7 +270,7 @@ def audited(arguments: argparse.Namespace) -> int:
 
 def rotate_data_key(arguments: argparse.Namespace) -> int:
     async def rotated(operator: Operator, store: PostgresEdge) -> int:
-        count = await store.keys.rotate()
+        count = await until_none(store.keys.rotate)
         await operator.note(Act("deployment.rotate_data_key", "deployment:keys", None, {"rewrapped": count}))
         return count
 
@@ -285,7 +286,7 @@ def rotate_secret_key(arguments: argparse.Namespace) -> int:
         # The system's role may not change pinned toolsets: this takes the role that the URL has.
         connection = await asyncpg.connect(url)
         try:
-            count = await reseal(connection, box)
+            count = await until_none(lambda: reseal(connection, box))
         finally:
             await connection.close()
         await operator.note(

@@ -99,7 +99,7 @@ class CallMaker:
         try:
             outcome = await self._make(flight, claim_id)
         except ToolFailed as error:
-            outcome = replace(error.failure, message=flight.redactor.text(error.failure.message))
+            outcome = replace(error.failure, message=flight.redactor.message(error.failure.message))
         except asyncio.CancelledError:
             if not flight.told_to_stop:
                 raise

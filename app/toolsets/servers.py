@@ -78,15 +78,16 @@ class ToolServers:
         values = await self._secrets.resolve(
             principal.organization, namespace, spec.secrets, fallback=fallback
         )
-        redactor = Redactor(values)
         try:
-            listed = await self._servers.list_tools(endpoint := spec.endpoint(values))
-            redactor = redactor.also(self.shown(endpoint))
-            return [_redacted(tool, redactor) for tool in listed]
+            endpoint = spec.endpoint(values)
         except SecretMissing as error:
             return str(error)
+        try:
+            listed = await self._servers.list_tools(endpoint)
+            redactor = Redactor(values).also(self.shown(endpoint))
+            return [_redacted(tool, redactor) for tool in listed]
         except (ServerFailed, ServerRefused) as error:
-            return redactor.text(str(error))
+            return Redactor(values).also(self.shown(endpoint)).message(str(error))
         except TimeoutError:
             return "it did not list its tools in time"
         except ValidationError:

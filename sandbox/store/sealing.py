@@ -9,7 +9,9 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -19,6 +21,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sandbox.config import SettingsError
 from sandbox.journal.errors import PlatformFault
 from sandbox.journal.ids import NamespaceId
+
+logger = logging.getLogger(__name__)
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -30,6 +34,9 @@ SEAL_VERSION = b"\x01"
 """First byte of everything that a namespace key sealed; another way of sealing gets another one."""
 
 
+_Stamp = tuple[int, int, int]
+
+
 class SealBroken(PlatformFault):
     """Sealed under another key, or not what it was."""
 
@@ -39,14 +46,16 @@ class SealBroken(PlatformFault):
 class KeyBox:
     """Seals bytes with a key of a file; `place` says where they belong and must be the same to open them.
 
-    The first key seals. Further ones are those that it replaced, and open what they sealed.
+    The first key seals. Further ones are those that it replaced, and open what they sealed. A box with a `path`
+    follows its file: keys are exchanged while processes run.
     """
 
     setting: ClassVar[str]
 
-    def __init__(self, *keys: bytes) -> None:
-        self._ciphers = {_mark(key): AESGCM(key) for key in reversed(keys)}
-        self._sealing = _mark(keys[0])
+    def __init__(self, *keys: bytes, path: Path | None = None) -> None:
+        self._path = path
+        self._read: _Stamp | None = None
+        self._use(keys)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -57,7 +66,7 @@ class KeyBox:
 
         Errors: SettingsError.
         """
-        return cls(*cls.keys_in_file(path, make=make))
+        return cls(*cls.keys_in_file(path, make=make), path=path)
 
     @classmethod
     def keys_in_file(cls, path: Path, *, make: bool = False) -> list[bytes]:
@@ -81,13 +90,29 @@ class KeyBox:
             )
         return [key for key in keys if key is not None]
 
+    def _use(self, keys: Sequence[bytes]) -> None:
+        self._ciphers = {_mark(key): AESGCM(key) for key in reversed(keys)}
+        self._sealing = _mark(keys[0])
+
+    def _follow(self) -> None:
+        """Take the keys of a file that was changed; one that holds no keys changes nothing."""
+        if self._path is None or (stamp := _stamp(self._path)) in {None, self._read}:
+            return
+        try:
+            self._use(self.keys_in_file(self._path))
+        except SettingsError as error:
+            logger.warning("the keys read before stay in use: %s", error)
+        self._read = stamp
+
     def seal(self, data: bytes, place: str) -> bytes:
+        self._follow()
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._ciphers[self._sealing].encrypt(nonce, data, place.encode())
         return self._sealing + nonce + sealed
 
     def open(self, sealed: bytes, place: str) -> bytes:
         """Errors: SealBroken."""
+        self._follow()
         head = len(self._sealing)
         cipher = self._ciphers.get(sealed[:head])
         if cipher is None:
@@ -100,6 +125,7 @@ class KeyBox:
 
     def is_current(self, sealed: bytes) -> bool:
         """Whether it was sealed with the first key."""
+        self._follow()
         return sealed[: len(self._sealing)] == self._sealing
 
 
@@ -169,6 +195,15 @@ EVENT_PLACE = b"message"
 
 def _namespace_place(namespace: NamespaceId) -> str:
     return f"namespace/{namespace}"
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    """What is another one once the file was written or replaced."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _mark(key: bytes) -> bytes:
