@@ -96,7 +96,23 @@ async def test_the_secret_key_is_rotated_under_a_running_serve(
 
 
 async def interrupt(connection: asyncpg.Connection, stack: Stack) -> None:
-    """Kill the command while it waits for a row that somebody else holds."""
+    """Kill the command while it waits for a row that somebody else holds; its last statement may still be done."""
+
+    async def statements(state: str) -> int:
+        await connection.execute("select pg_stat_clear_snapshot()")
+        return int(
+            await connection.fetchval(
+                f"select count(*) from pg_stat_activity where query like 'update secrets%' and {state}"
+            )
+        )
+
+    async def waits() -> bool:
+        assert process.poll() is None, process.communicate()[0]
+        return await statements("wait_event_type = 'Lock'") == 1
+
+    async def over() -> bool:
+        return await statements("state = 'active'") == 0
+
     async with connection.transaction():
         held = await connection.fetchval(
             "select ctid from secrets order by ctid offset $1 limit 1", COUNT // 2
@@ -105,16 +121,10 @@ async def interrupt(connection: asyncpg.Connection, stack: Stack) -> None:
         process = subprocess.Popen(
             ROTATE, env=stack._environ, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-
-        async def waits() -> bool:
-            assert process.poll() is None, process.communicate()[0]
-            waiting = "wait_event_type = 'Lock' and query like 'update secrets%'"
-            await connection.execute("select pg_stat_clear_snapshot()")
-            return bool(await connection.fetchval(f"select count(*) from pg_stat_activity where {waiting}"))
-
         await eventually(waits, what="the command's wait for the lock")
         process.kill()
         process.communicate()
+    await eventually(over, what="the end of its last statement")
 
 
 async def refused(stack: Stack, path: Path, first: bytes) -> None:
