@@ -8,6 +8,7 @@ from tests.fixtures.database import Clock
 from tests.fixtures.tasks import claim, offered, outcome, settle
 
 LEASE_MS = 30_000
+DAY_MS = 86_400_000
 
 
 async def entries(api: Api, run: str, *types: str) -> list[dict[str, Any]]:
@@ -48,6 +49,23 @@ async def test_a_run_is_cancelled_at_its_deadline(own_api: Api, clock: Clock) ->
     await fire_due(own_api.store)
     (entry,) = await entries(own_api, run, "cancel_requested")
     assert entry["reason"] == "ttl"
+
+
+async def test_o19_thirty_days_are_no_overflow(own_api: Api, clock: Clock) -> None:
+    """More than 2^31 ms: a timer and a deadline, neither before its time."""
+    run = (await own_api.start(ttl="30d"))["id"]
+    puppet = await own_api.puppet(run)
+    for timer, days in enumerate((25, 60), start=1):
+        await puppet.sleep(days * DAY_MS, timer=timer)
+    day = 0.0
+    happened: list[int | str] = []
+    for until, what in ((24.99, None), (25.01, 1), (29.99, None), (30.01, "ttl"), (59.99, None), (60.01, 2)):
+        clock.advance(int((until - day) * DAY_MS))
+        await fire_due(own_api.store)
+        day = until
+        happened += [] if what is None else [what]
+        found = await entries(own_api, run, "timer_fired", "cancel_requested")
+        assert [entry.get("timer") or entry["reason"] for entry in found] == happened, f"day {day}"
 
 
 async def test_a_lost_call_is_offered_again_only_if_it_may_be_repeated(own_api: Api, clock: Clock) -> None:
