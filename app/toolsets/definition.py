@@ -316,7 +316,7 @@ def tool_view(tool: Definition, disabled: str | None = None) -> Definition:
         "description": tool["description"],
         "input_schema": tool["input_schema"],
     }
-    for field in ("output_schema", "disabled"):
+    for field in ("output_schema", "disabled", "workflow"):
         if field in tool:
             shown[field] = tool[field]
     if disabled is not None:

@@ -12,6 +12,7 @@ from app.errors import UnknownToolset
 from app.toolsets.declared import DeclaredCache, DeclaredToolset, Format
 from app.toolsets.definition import (
     Definition,
+    Pinned,
     PinnedTool,
     changes_between,
     check,
@@ -25,7 +26,7 @@ from app.toolsets.names import is_identifier
 from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import ToolsetBody
 from app.toolsets.servers import ToolServers
-from app.toolsets.workflow_tools import KIND, workflow_tools
+from app.toolsets.workflow_tools import KIND, both_of, pin_of, workflow_tools
 from app.workflows.repository import WorkflowRepository
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, OrganizationId
@@ -94,9 +95,10 @@ class Toolsets:
         return toolset_view(row, pinned.warnings), changed, False
 
     async def refresh(self, principal: Principal, name: str, *, accept: bool | Sequence[str]) -> Definition:
-        """Ask the servers again: what differs from the latest version, and pin what is accepted of it.
+        """Ask the servers again, and for workflows: what differs from the latest version, and pin what is accepted.
 
-        Tools that a server has no more, and whose removal is not accepted, are shown as disabled.
+        Tools that a server has no more, and whose removal is not accepted, are shown as disabled. A workflow that was
+        deleted stays as it is pinned. What is accepted of a workflow's two tools is accepted of both.
 
         Errors: NotFound; ToolsetInvalid for a server that does not answer, or a name that is no change.
         """
@@ -106,33 +108,52 @@ class Toolsets:
         before: Definition = orjson.loads(row["definition"])
         digest = Digest(row["digest"])
         body = await self.servers.declared(principal.organization, name, digest)
-        if body is None:
-            refuse(_no_changes((), accept=accept))
-            return {"changes": [], "digest": digest}
-        warnings = await asyncio.to_thread(check, body)
-        listed = await self.servers.list_tools(principal, body)
-        workflows = [tool for tool in before["tools"] if tool["kind"] == KIND]
-        after = await asyncio.to_thread(pin, body, listed, warnings, workflows=workflows, all_named=False)
+        after = await self._as_it_is_now(principal, before, body)
         changes = changes_between(before, after.definition)
         named = {change["tool"] for change in changes}
         refuse(_no_changes(named, accept=accept))
-        accepted = set(named if accept is True else accept or ())
+        accepted = (
+            set(named) if accept is True else named & {one for tool in accept or () for one in both_of(tool)}
+        )
         removed = {change["tool"]: _GONE for change in changes if change["change"] == "removed"}
         if accepted:
             pinned = merged(before, after, accepted)
+            digest = pinned.digest
+            kept = None
+            if body is not None:
+                kept = self.servers.seal(principal.organization, body, digest, pinned.servers)
             await self._repository.put(
                 principal.organization,
                 name=name,
-                digest=pinned.digest,
+                digest=digest,
                 definition=pinned.definition,
-                servers=self.servers.seal(principal.organization, body, pinned.digest, pinned.servers),
+                servers=kept,
                 new_id=new_id,
                 idempotency=None,
             )
-            digest = pinned.digest
         disabled = {tool: why for tool, why in removed.items() if tool not in accepted}
         await self._repository.disable(principal.organization, name, digest, disabled)
         return {"changes": changes, "digest": digest}
+
+    async def _as_it_is_now(
+        self, principal: Principal, before: Definition, body: ToolsetBody | None
+    ) -> Pinned:
+        """The toolset as it would be pinned now; `body`: what was declared, of one that has servers."""
+        workflows: list[Definition] = []
+        for tool in before["tools"]:
+            pin_ = pin_of(tool)
+            if pin_ is None or not pin_.awaited:
+                continue
+            known = await self._workflows.find(principal.organization, pin_.name, None)
+            pair = {*both_of(tool["name"])}
+            kept = [one for one in before["tools"] if one["name"] in pair]
+            workflows += kept if known is None else workflow_tools(known.version)
+        if body is None:
+            own = [tool for tool in before["tools"] if tool["kind"] != KIND]
+            return Pinned({**before, "tools": own + workflows}, {}, Digest(""), [])
+        warnings = await asyncio.to_thread(check, body)
+        listed = await self.servers.list_tools(principal, body)
+        return await asyncio.to_thread(pin, body, listed, warnings, workflows=workflows, all_named=False)
 
     async def _workflow_tools(self, organization: OrganizationId, names: Sequence[str]) -> list[Definition]:
         """Workflows, each at its latest version now. ToolsetInvalid names every one that there is not."""

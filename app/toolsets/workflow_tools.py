@@ -63,6 +63,14 @@ def pin_of(tool: Mapping[str, Any]) -> WorkflowPin | None:
     return WorkflowPin(workflow["name"], workflow["digest"], not str(tool["name"]).endswith(START))
 
 
+def both_of(tool: str) -> tuple[str, ...]:
+    """The names of both tools of a workflow, given one; of another tool itself."""
+    if not tool.startswith(WORKFLOWS):
+        return (tool,)
+    name = tool.removesuffix(START)
+    return name, f"{name}{START}"
+
+
 def _object(schema: Any) -> Any:
     """Schemas of tools are objects."""
     if schema is True:

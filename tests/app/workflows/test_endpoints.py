@@ -134,3 +134,48 @@ async def test_toolsets_pin_workflows(api: Api) -> None:
     await put(api, script=OTHER)
     assert (await api.call("GET", "/v1/toolsets/t")).json()["digest"] == first["digest"]
     assert (await register())["digest"] != first["digest"]
+
+
+async def test_a_refresh_offers_newer_versions_and_moves_nothing_by_itself(api: Api) -> None:
+    """Runs keep the version that they were started with; both tools of a workflow are accepted together."""
+    await put(api)
+    host = {"name": "echo", "description": "", "input_schema": {"type": "object"}}
+    body = {"name": "t", "tools": [host], "workflows": ["onboard"]}
+    first = (await api.call("POST", "/v1/toolsets", json=body)).json()
+
+    async def refresh(accept: Any = None) -> dict[str, Any]:
+        sent = {} if accept is None else {"accept": accept}
+        answer = await api.call("POST", "/v1/toolsets/t/refresh", json=sent)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    assert await refresh() == {"changes": [], "digest": first["digest"]}
+    await put(api, script=OTHER)
+    offered = await refresh()
+    assert offered["digest"] == first["digest"] == (await api.call("GET", "/v1/toolsets/t")).json()["digest"]
+    assert [(one["tool"], one["change"]) for one in offered["changes"]] == [
+        ("workflows.onboard", "changed"),
+        ("workflows.onboard.start", "changed"),
+    ]
+    newest = (await api.call("GET", "/v1/workflows/onboard")).json()["digest"]
+    for one in offered["changes"]:
+        assert "workflow" in one["fields"]
+        assert one["before"]["workflow"]["digest"] != one["after"]["workflow"]["digest"] == newest
+    run = await api.start(toolset="t")
+    wrong = await api.call("POST", "/v1/toolsets/t/refresh", json={"accept": ["echo"]})
+    assert (wrong.status_code, wrong.json()["errors"][0]["path"]) == (422, "accept[0]")
+
+    taken = await refresh(["workflows.onboard"])
+    view = (await api.call("GET", "/v1/toolsets/t")).json()
+    assert taken["digest"] == view["digest"] != first["digest"]
+    assert [tool["name"] for tool in view["tools"]] == [
+        "echo",
+        "workflows.onboard",
+        "workflows.onboard.start",
+    ]
+    assert {tool["workflow"]["digest"] for tool in view["tools"][1:]} == {newest}
+    assert await refresh() == {"changes": [], "digest": view["digest"]}
+    started = await api.call("GET", f"/v1/runs/{run['id']}?namespace=acme")
+    assert started.json()["toolset"].endswith(first["digest"])
+    await api.call("DELETE", "/v1/workflows/onboard")
+    assert await refresh(accept=True) == {"changes": [], "digest": view["digest"]}
