@@ -23,8 +23,6 @@ from tenancy.principals import Principal, Scope
 router = strict_router(prefix="/v1/runs", tags=["runs"])
 
 ITEMS_MAX = 100
-STARTS_AT_ONCE = 16
-"""More would only wait for each other: starts that are ready together share a commit."""
 
 
 class BatchBody(Body):
@@ -83,7 +81,6 @@ class _Starter:
         self._namespace = namespace
         self._key = key
         self._sha256 = sha256
-        self._turns = asyncio.Semaphore(STARTS_AT_ONCE)
 
     async def start(self, index: int, item: Any) -> dict[str, Any]:
         """The run, or the problem document that the start alone would have been answered with."""
@@ -102,17 +99,14 @@ class _Starter:
         if body.namespace is not None and self._namespace not in {None, body.namespace}:
             raise invalid("namespace", "invalid_value", "The item and the query name different namespaces.")
         services = self._services
-        async with self._turns:
-            within = await services.tenancy.namespace(
-                self._caller, body.namespace or self._namespace, write=True
-            )
-            started = await services.runs.start(
-                self._caller,
-                within,
-                body,
-                route=BATCH_ROUTE,
-                key=None if self._key is None else f"{index}:{self._key}",
-                request_sha256=self._sha256,
-            )
+        within = await services.tenancy.namespace(self._caller, body.namespace or self._namespace, write=True)
+        started = await services.runs.start(
+            self._caller,
+            within,
+            body,
+            route=BATCH_ROUTE,
+            key=None if self._key is None else f"{index}:{self._key}",
+            request_sha256=self._sha256,
+        )
         record = await services.runs.wait(within.id, started.run, body.wait, body.until)
         return {"ok": True, "run": await services.runs.view(record), "replayed": started.replayed}

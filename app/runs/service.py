@@ -15,6 +15,7 @@ from app.runs.schemas import StartRunBody, Until
 from app.runs.views import RunTexts, blocked, floor_boundary, output_of, run_view
 from app.scripts.service import ScriptReport, Scripts
 from app.toolsets.service import REFERENCE, ToolsetRef, Toolsets
+from app.turns import Turns
 from app.values import Values
 from app.workflows.service import Workflows, program_of
 from sandbox.journal.codec import encode_body, value_in
@@ -45,6 +46,8 @@ ROUTE = "POST /v1/runs"
 BATCH_ROUTE = "POST /v1/runs/batch"
 FRESH_S = 0.02
 """How old the time of a start may be when its run is recorded."""
+STARTS_AT_ONCE = 8
+"""Of one namespace: fewer than there are connections, so that another's start finds one."""
 ENTRIES_AT_ONCE = 200
 SHA256 = re.compile(r"[0-9a-f]{64}")
 TEXTS_AT_ONCE = 8
@@ -82,6 +85,7 @@ class Runs:
         self._wakeups = wakeups
         self._epoch = epoch
         self._stop = stop
+        self._turns = Turns(STARTS_AT_ONCE)
 
     async def start(
         self,
@@ -98,16 +102,17 @@ class Runs:
         Errors: UnknownWorkflow, QuotaExceeded, NotFound, ScriptRefused, UnknownToolset, TooLarge,
         IdempotencyConflict, InputRefused, Unavailable.
         """
-        known = await self._repository.before_start(principal.organization, namespace.id, route, key)
-        if known["object_id"] is not None:
-            same = known["request_sha256"] == request_sha256
-            return self._replay(RunId(known["object_id"]), same=same)
-        checked_body(body)
-        ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
-        request = await self._request(principal, namespace, body, ttl_ms, TimeMs(known["now"]))
-        verdict = await self.store.start_run(
-            replace(request, route=route, idempotency_key=key, request_sha256=request_sha256)
-        )
+        async with self._turns.of(namespace.id):
+            known = await self._repository.before_start(principal.organization, namespace.id, route, key)
+            if known["object_id"] is not None:
+                same = known["request_sha256"] == request_sha256
+                return self._replay(RunId(known["object_id"]), same=same)
+            checked_body(body)
+            ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
+            request = await self._request(principal, namespace, body, ttl_ms, TimeMs(known["now"]))
+            verdict = await self.store.start_run(
+                replace(request, route=route, idempotency_key=key, request_sha256=request_sha256)
+            )
         if verdict.outcome is not StartOutcome.STARTED:
             return self._replay(verdict.run, same=verdict.outcome is StartOutcome.REPLAYED)
         return Started(request.run, replayed=False)

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.bench import checks, guides, histories, mcp_calls, replay, workloads
+from tests.bench import checks, guides, histories, mcp_calls, neighbours, replay, workloads
 from tests.bench.driver import Driver
 from tests.bench.report import Report, machine, progress
 from tests.bench.rig import Rig, RigError
@@ -28,6 +28,7 @@ PHASES: tuple[Phase, ...] = (
     *guides.PHASES,
     *histories.PHASES,
     *checks.PHASES,
+    *neighbours.PHASES,
 )
 
 

@@ -17,28 +17,30 @@ from sandbox.journal.errors import Unavailable
 
 logger = logging.getLogger(__name__)
 
-BATCH_MAX = 64
+BATCH_MAX = 32
 RETRIES_MAX = 10
 """Of a whole batch after a deadlock or serialization failure."""
 RETRIED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-SHARE_MAX = BATCH_MAX // 4
-"""Of a batch for one namespace while others wait."""
+SHARE = 4
+"""One namespace gets a quarter of a batch while others wait: what theirs costs, its items do not wait for."""
 
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
 
 
 class Batcher(Generic[Item, Verdict]):
-    """`commit` gets 1 to BATCH_MAX items in lock order and answers one verdict for each, in that order."""
+    """`commit` gets 1 to `most` items in lock order and answers one verdict for each, in that order."""
 
     def __init__(
         self,
         commit: Callable[[Sequence[Item]], Awaitable[Sequence[Verdict]]],
         *,
         key: Callable[[Item], tuple[str, str]],
+        most: int = BATCH_MAX,
     ) -> None:
         self._commit = commit
         self._key = key
+        self._most = most
         self._queue: deque[tuple[Item, asyncio.Future[Verdict]]] = deque()
         self._task: asyncio.Task[None] | None = None
         self.commits = 0
@@ -61,25 +63,22 @@ class Batcher(Generic[Item, Verdict]):
             self._task = None
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Verdict]]]:
-        if len(self._queue) <= BATCH_MAX:
-            batch = list(self._queue)
-            self._queue.clear()
-            return batch
+        """The next batch: of one namespace as much as fits; of several a share of each, however little that is."""
+        alone = len({self._key(item)[0] for item, _ in self._queue}) == 1
+        share = self._most if alone else max(1, self._most // SHARE)
         shares: dict[str, int] = {}
-        batch = []
+        batch: list[tuple[Item, asyncio.Future[Verdict]]] = []
         left: list[tuple[Item, asyncio.Future[Verdict]]] = []
-        while self._queue and len(batch) < BATCH_MAX:
+        while self._queue and len(batch) < self._most:
             pair = self._queue.popleft()
             namespace = self._key(pair[0])[0]
             taken = shares.get(namespace, 0)
-            if taken < SHARE_MAX:
+            if taken < share:
                 shares[namespace] = taken + 1
                 batch.append(pair)
             else:
                 left.append(pair)
-        room = BATCH_MAX - len(batch)
-        batch += left[:room]  # nobody else waits: one namespace may fill what is left
-        self._queue.extendleft(reversed(left[room:]))
+        self._queue.extendleft(reversed(left))
         return batch
 
     async def _commit_batch(self, batch: list[tuple[Item, asyncio.Future[Verdict]]]) -> None:

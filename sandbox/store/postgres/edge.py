@@ -35,6 +35,8 @@ from sandbox.store.postgres.values import refer
 from sandbox.store.sealing import DataKey
 
 POOL_SIZE = 10
+STARTS_MAX = 16
+"""In one commit: each is a statement of its own, and somebody else's start may wait for all of them."""
 REQUEST_ROLE = "rewind_request"
 APPEND_SQL = "select outcomes, seqs, times, owners from append_events($1,$2,$3,$4,$5,$6,$7,$8,$9)"
 
@@ -70,7 +72,7 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
             self._commit_events, key=lambda item: item.key
         )
         self.start_batcher: Batcher[SealedStart, StartVerdict] = Batcher(
-            self._commit_starts, key=lambda item: item.key
+            self._commit_starts, key=lambda item: item.key, most=STARTS_MAX
         )
 
     @classmethod

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from sandbox.journal.errors import Unavailable
-from sandbox.store.postgres.batcher import BATCH_MAX, SHARE_MAX, Batcher
+from sandbox.store.postgres.batcher import BATCH_MAX, SHARE, Batcher
 from tests.fixtures.turns import settle
 
 Item = tuple[str, str]
@@ -70,10 +70,20 @@ async def test_one_namespace_gets_a_share_of_a_batch_while_others_wait() -> None
     await asyncio.gather(*tasks)
     second = log.batches[1]
     assert ("quiet", "0") in second
-    assert len(second) == BATCH_MAX
-    assert second.index(("quiet", "0")) == BATCH_MAX - 1  # sorted: all others are of "greedy"
-    assert SHARE_MAX < BATCH_MAX
+    assert len(second) == BATCH_MAX // SHARE + 1, "a share of the greedy one, and not what would still fit"
+    assert {len(batch) for batch in log.batches[2:-1]} == {BATCH_MAX}, "alone it fills them"
     assert sum(len(batch) for batch in log.batches) == 202
+
+
+async def test_a_batcher_of_its_own_size() -> None:
+    log = Log()
+    log.gate.clear()
+    under_test = Batcher(log.commit, key=lambda item: item, most=2)
+    tasks = [asyncio.create_task(under_test.put((name, "1"))) for name in "abcde"]
+    await settle()
+    log.gate.set()
+    await asyncio.gather(*tasks)
+    assert [len(batch) for batch in log.batches] == [2, 2, 1]
 
 
 async def test_a_culprit_fails_alone() -> None:
