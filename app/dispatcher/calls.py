@@ -200,7 +200,7 @@ class CallMaker:
     ) -> Json:
         try:
             result = await self._servers.call_tool(
-                endpoint, tool.original, args, key=key, timeout_s=left_s, mirrors=tool.mirrors
+                endpoint, tool.original, args, key=key, timeout_s=left_s, mirrors=tool.mirrors, task=tool.task
             )
         except (ServerFailed, ServerRefused) as error:
             raise ToolFailed(failure_of(error, idempotent=tool.idempotent)) from None

@@ -1,7 +1,10 @@
-"""Lists of tools reach the client library without their schemas, so that one bad schema cannot spoil a list.
+"""What the client library would refuse of a server's answers is put aside before it reads them.
+
+Lists of tools reach it without their schemas, so that one bad schema cannot spoil a list.
 
 The library refuses a whole list when one tool's schema is not what the protocol's version says. The schemas are
-for us to judge, tool by tool: on their way in they are put aside into the tool's `_meta`.
+for us to judge, tool by tool: on their way in they are put aside into the tool's `_meta`. Tasks (2025-11-25), which it
+does not know as answers of calls, reach it as results without content, with the task in their `_meta`.
 """
 
 import contextlib
@@ -18,6 +21,7 @@ from mcp.shared.message import SessionMessage
 from app.toolsets.mcp_tools import UNUSABLE
 
 LISTED = "codes.rewind/listed-schemas"
+TASK = "codes.rewind/task"
 _FIELDS = ("inputSchema", "outputSchema")
 _ACCEPTED = {"type": "object"}
 
@@ -96,5 +100,8 @@ class _Reading:
 
 def _looked_at(item: SessionMessage | Exception) -> SessionMessage | Exception:
     if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
-        _put_aside(item.message.result)
+        result = item.message.result
+        _put_aside(result)
+        if isinstance(result.get("task"), dict) and "content" not in result:
+            item.message.result = {"content": [], "_meta": {TASK: result["task"]}}
     return item

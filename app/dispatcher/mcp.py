@@ -84,10 +84,11 @@ class Servers:
         key: str,
         timeout_s: float,
         mirrors: Mirrors | None = None,
+        task: bool = False,
     ) -> "types.CallToolResult":
         """Call once. A session that the server has forgotten is made anew: it did not execute the call.
 
-        A server that could not be connected to several times in a row is left alone for a while.
+        `task`: a tool that its server runs as a task only. A server that could not be connected to several times in a row is left alone for a while.
 
         Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError for what is no tool result.
         """
@@ -96,7 +97,7 @@ class Servers:
             result = await self._call_tool(
                 endpoint,
                 lambda session, left_s: session.call_tool(
-                    name, args, key=key, timeout_s=left_s, mirrors=mirrors or {}
+                    name, args, key=key, timeout_s=left_s, mirrors=mirrors or {}, task=task
                 ),
                 timeout_s,
             )

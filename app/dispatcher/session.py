@@ -1,12 +1,13 @@
 """One session with an MCP server, in a task of its own.
 
 A session's client must live in one task: when its server dies, the library cancels that task's group. Calls
-are made from other tasks and fail alone. Only this file and `listing` import the client library.
+are made from other tasks and fail alone. Only this file, `listing` and `mcp_tasks` import the client library.
 """
 
 import asyncio
 import contextlib
 import re
+import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 
 from app.dispatcher.egress import CONNECT_TIMEOUT_S, WRITE_TIMEOUT_S, Egress
 from app.dispatcher.endpoints import Endpoint
-from app.dispatcher.listing import restored, schemas_aside
+from app.dispatcher.listing import TASK, restored, schemas_aside
 from app.dispatcher.mcp import CLOSE_TIMEOUT_S, Mirrors, ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import (
     ANSWER_BYTES_MAX,
@@ -30,12 +31,15 @@ from app.dispatcher.mcp_http import (
     Trouble,
     Waiting,
 )
+from app.dispatcher.mcp_tasks import as_task, result_of
 from app.dispatcher.oauth import OAuthTransport, Tokens
 
 OPEN_TIMEOUT_S = 20.0
 """Connecting and agreeing on a protocol."""
 CONNECTIONS_MAX = 4_000
 """Of a session, which toolsets may share: as many as the dispatcher has calls in the air."""
+TASKS_VERSION = "2025-11-25"
+"""The one version of the protocol that has tasks."""
 IDEMPOTENCY_META = "codes.rewind/idempotency-key"
 
 SESSION_CODES = frozenset({-32000, -32001, -32600, -32603})
@@ -100,16 +104,34 @@ class Session:
             raise
 
     async def call_tool(
-        self, name: str, args: dict[str, Any], *, key: str, timeout_s: float, mirrors: Mirrors
+        self,
+        name: str,
+        args: dict[str, Any],
+        *,
+        key: str,
+        timeout_s: float,
+        mirrors: Mirrors,
+        task: bool,
     ) -> types.CallToolResult:
-        """`mirrors`: arguments that go into headers too, where the version has such.
+        """`mirrors`: arguments that go into headers too, where the version has such. `task`: the tool runs as one.
 
         Errors: ServerFailed, ServerRefused, TimeoutError; pydantic.ValidationError.
         """
         request = types.CallToolRequest(
             params=types.CallToolRequestParams(name=name, arguments=args, _meta={IDEMPOTENCY_META: key})
         )
-        return await self._request(request, types.CallToolResult, timeout_s, mirrors={name: mirrors})
+        if not (task and self.version == TASKS_VERSION):
+            result = await self._request(request, types.CallToolResult, timeout_s, mirrors={name: mirrors})
+            if TASK in (result.meta or {}):
+                raise ServerFailed(HttpFailure(Trouble.GARBAGE, "the server answered with a task, unasked"))
+            return result
+        ends_at_s = time.monotonic() + timeout_s
+        self._requests += 1  # the session must not end between two questions
+        try:
+            first = await self._request(as_task(request, timeout_s), types.CallToolResult, timeout_s)
+            return await result_of(first, self._request, ends_at_s=ends_at_s)
+        finally:
+            self._done()
 
     async def list_tools(
         self, cursor: str | None, *, timeout_s: float
@@ -133,9 +155,7 @@ class Session:
 
         async def send() -> Answer:
             WAITING.set(waiting)
-            if (
-                mirrors is not None
-            ):  # mcp 2.3 takes them from a list that it has read; read as soon as it is set
+            if mirrors is not None:  # the library takes them from a list, and reads them as soon as it sends
                 session._x_mcp_header_maps = {tool: dict(paths) for tool, paths in mirrors.items()}
             return await session.send_request(request, answer, request_read_timeout_seconds=timeout_s)  # type: ignore[type-var]
 
@@ -149,15 +169,18 @@ class Session:
                 raise ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server ended"))
             raise TimeoutError
         finally:
-            self._requests -= 1
-            if self._retired and not self._requests:
-                self._leave.set()
+            self._done()
             if not sending.done():  # lets the client tell the server that nobody waits any more
                 sending.cancel()
                 with contextlib.suppress(asyncio.CancelledError, Exception):
                     async with asyncio.timeout(CLOSE_TIMEOUT_S):
                         await sending
                 waiting.abandon()
+
+    def _done(self) -> None:
+        self._requests -= 1
+        if self._retired and not self._requests:
+            self._leave.set()
 
     def retire(self) -> None:
         """Close as soon as no request is under way."""

@@ -342,6 +342,8 @@ class PinnedTool:
     workflow: WorkflowPin | None = None
     mirrors: dict[tuple[str, ...], str] | None = None
     """Arguments that its server wants in headers too."""
+    task: bool = False
+    """Its server runs it as a task of the protocol only."""
 
 
 def tools_of(definition: Definition) -> dict[str, PinnedTool]:
@@ -363,6 +365,7 @@ def tools_of(definition: Definition) -> dict[str, PinnedTool]:
             paced="pace" in tool,
             workflow=pin_of(tool),
             mirrors=mirrored(tool["input_schema"]) if tool["kind"] == "mcp" else None,
+            task="task" in tool,
         )
     return found
 

@@ -116,6 +116,8 @@ def pinned_tool(body: McpBody, tool: "types.Tool", name: str, warnings: list[str
         "retry": pinned_retry(body.retry),
         **pinned_pace(body, body.name),
     }
+    if tool.execution is not None and tool.execution.task_support == "required":
+        pinned["task"] = True
     if shape is not None:
         pinned["results"] = shape
     if shape == "text":
