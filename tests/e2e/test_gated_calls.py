@@ -82,6 +82,21 @@ async def started(client: AsyncRewind, mcp: str, web: WebServer, names: list[str
     )
 
 
+async def seen_by_the_approver(client: AsyncRewind, run: str, call: int) -> Approval:
+    """The approval of the first greeting: tool, arguments, line, script and what the run did before."""
+    seen = await client.approvals.get(run, call)
+    assert (seen.tool, seen.args, seen.line, seen.status) == (
+        "fs.greet",
+        {"name": "Ada"},
+        GREET_LINE,
+        "pending",
+    )
+    assert "tried(fs.greet({ name }))" in (seen.frame or "")
+    assert (await client.scripts.get(seen.script or "")).raw["source"] == SCRIPT
+    assert [(told["tool"], told["status"]) for told in seen.story or []] == [("fs.look", "completed")]
+    return seen
+
+
 @pytest.mark.timeout(180)
 async def test_gated_calls_of_servers(database_url: str, s3_url: str, tmp_path: Path) -> None:
     server = Tools()
@@ -96,16 +111,7 @@ async def test_gated_calls_of_servers(database_url: str, s3_url: str, tmp_path: 
         assert [name for name, _, _ in server.executed] == ["look"]
         assert web.asked == []
 
-        seen = await client.approvals.get(run.id, first.call)
-        assert (seen.tool, seen.args, seen.line, seen.status) == (
-            "fs.greet",
-            {"name": "Ada"},
-            GREET_LINE,
-            "pending",
-        )
-        assert "tried(fs.greet({ name }))" in (seen.frame or "")
-        assert (await client.scripts.get(seen.script or "")).raw["source"] == SCRIPT
-        assert [(call["tool"], call["status"]) for call in seen.story or []] == [("fs.look", "completed")]
+        seen = await seen_by_the_approver(client, run.id, first.call)
         posted = await client.approvals.get(run.id, post.call)
         assert (posted.tool, posted.line, posted.args["method"]) == ("http.request", POST_LINE, "POST")
         assert (posted.args["url"], posted.args["json"]) == (f"{web.url}/pay", {"cents": 5})
