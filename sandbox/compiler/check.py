@@ -27,13 +27,18 @@ from sandbox.journal.ids import Epoch
 
 logger = logging.getLogger(__name__)
 
-CHILDREN = 2
-WALL_MAX_S = 3.0
-CPU_MAX_S = 3.0
+CHILDREN = 3
+WALL_MAX_S = 2.4
+CPU_MAX_S = 2.0
+"""The largest toolset that there is and a script of 256 KiB need less than half of it."""
 CPU_FAIR_S = 0.5
 WALL_STARVED_MAX_S = 8.0
 """On a machine with more to do than it can, a check that has had less than CPU_FAIR_S of CPU after WALL_MAX_S goes
 on until here. The largest toolsets need 0.35 s."""
+CPU_SLOW_S = 0.5
+CPU_SLOW_FIRST_S = 1.0
+"""Above it a check yields the processors to others, and its tenant counts as slow for a while. More for the first one
+against a toolset in a child, which reads the declarations."""
 WATCH_INTERVAL_S = 0.02
 PROJECTS_MAX = 24
 """Toolsets open in one child; then it is replaced: closing one does not give its memory back."""
@@ -80,8 +85,16 @@ class _Job:
 
 @dataclass
 class _Spent:
+    """On one check, over both of its attempts."""
+
+    slow_at_s: float
     wall_s: float = 0.0
+    cpu_s: float = 0.0
     reached: bool = False
+
+    @property
+    def slow(self) -> bool:
+        return self.reached or self.cpu_s >= self.slow_at_s
 
 
 @dataclass
@@ -145,19 +158,20 @@ class Checker:
         Limits: WALL_MAX_S, CPU_MAX_S, 1 GiB; beyond them `too_complex`. Errors: SandboxFault, EpochFault.
         """
         job = _Job(masked_source(source), toolset, epoch, output=output)
-        async with contextlib.AsyncExitStack() as held:
-            seat = await held.enter_async_context(
-                self._seats.seat(tenant, lambda seat: job.key in seat.projects)
-            )
-            report = await self._checked(seat, job)
-            if not seat.alive:  # the author need not wait for its successor, and nobody gets the empty seat
-                task = asyncio.create_task(self._replace(seat, held.pop_all()))
+        seat = await self._seats.take(tenant, lambda seat: job.key in seat.projects)
+        spent = _Spent(CPU_SLOW_S if job.key in seat.projects else CPU_SLOW_FIRST_S)
+        try:
+            return await self._checked(seat, job, spent)
+        finally:
+            if spent.slow:
+                self._seats.was_slow(tenant)
+            self._seats.leave(tenant, seat, usable=seat.alive)
+            if not seat.alive:  # nobody waits for its successor who need not
+                task = asyncio.create_task(self._replace(seat))
                 self._renewing.add(task)
                 task.add_done_callback(self._renewing.discard)
-        return report
 
-    async def _checked(self, seat: _Seat, job: _Job) -> TypeReport:
-        spent = _Spent()
+    async def _checked(self, seat: _Seat, job: _Job, spent: _Spent) -> TypeReport:
         try:
             async with self._ready(seat) as tsc, _watched(tsc, spent):
                 return await self._ask(seat, tsc, job)
@@ -173,12 +187,12 @@ class Checker:
         except (ChildDied, TscOverloaded):
             return TypeReport(too_complex=True)
 
-    async def _replace(self, seat: _Seat, held: contextlib.AsyncExitStack) -> None:
-        async with held:
-            try:
-                await self._renew(seat)
-            except (SandboxFault, ChildDied, OSError):
-                logger.exception("a type-checker could not be replaced; the next check tries again")
+    async def _replace(self, seat: _Seat) -> None:
+        try:
+            await self._renew(seat)
+        except (SandboxFault, ChildDied, OSError):
+            logger.exception("a type-checker could not be replaced; the next check tries again")
+        self._seats.repaired(seat)
 
     @contextlib.asynccontextmanager
     async def _ready(self, seat: _Seat) -> AsyncIterator[Tsc]:
@@ -263,20 +277,25 @@ def _project(folder: str, toolset: Toolset, epoch: EpochFiles) -> dict[str, str]
 
 @contextlib.asynccontextmanager
 async def _watched(tsc: Tsc, spent: _Spent) -> AsyncIterator[None]:
-    """Kill the child when what is done inside, with what was spent before, takes too long."""
+    """Kill the child when what is done inside, with what was spent before, takes too long.
+
+    One that is slow yields to the others; it cannot be made quick again, so it ends with its check.
+    """
     loop = asyncio.get_running_loop()
-    began_s, began_ns = loop.time() - spent.wall_s, tsc.cpu_ns()
+    began_s, began_cpu_s = loop.time() - spent.wall_s, tsc.cpu_ns() / 1e9 - spent.cpu_s
     look: asyncio.TimerHandle
 
     def watch() -> None:
         nonlocal look
         spent.wall_s = loop.time() - began_s
-        cpu_s = (tsc.cpu_ns() - began_ns) / 1e9
-        late = spent.wall_s >= WALL_MAX_S and (cpu_s >= CPU_FAIR_S or spent.wall_s >= WALL_STARVED_MAX_S)
-        if late or cpu_s >= CPU_MAX_S:
+        spent.cpu_s = max(spent.cpu_s, tsc.cpu_ns() / 1e9 - began_cpu_s)
+        fair = spent.cpu_s >= CPU_FAIR_S or spent.wall_s >= WALL_STARVED_MAX_S
+        if spent.cpu_s >= CPU_MAX_S or (spent.wall_s >= WALL_MAX_S and fair):
             spent.reached = True
             tsc.kill()
             return
+        if spent.slow:
+            tsc.yield_to_others()
         look = loop.call_later(WATCH_INTERVAL_S, watch)
 
     look = loop.call_later(WATCH_INTERVAL_S, watch)
@@ -285,3 +304,5 @@ async def _watched(tsc: Tsc, spent: _Spent) -> AsyncIterator[None]:
     finally:
         look.cancel()
         spent.wall_s = loop.time() - began_s
+        if tsc.yields:
+            tsc.kill()

@@ -88,7 +88,7 @@ def too_complex(text: str) -> Diagnostic:
     return Diagnostic(
         severity="error",
         code="too_complex",
-        message="The script's types are too complex to check within 3 s and 1 GiB.",
+        message="The script's types are too complex to check within 2 s and 1 GiB.",
         line=1,
         column=1,
         end_line=1,

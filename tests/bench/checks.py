@@ -1,4 +1,4 @@
-"""What checking a script costs: warm, and beside another tenant's type bombs."""
+"""What checking a script costs: warm, and beside two other tenants' type bombs."""
 
 import asyncio
 import secrets
@@ -51,21 +51,23 @@ def script() -> str:
 
 
 async def checks(session: Session) -> None:
-    """New scripts against a known toolset, one after another; then the same beside another tenant's type bombs."""
+    """New scripts against a known toolset, one after another; then the same beside two other tenants' type bombs."""
     await session.driver.client.toolsets.register(TOOLSET, tools=[tool(number) for number in range(TOOLS)])
-    for _ in range(4):  # both children have the toolset open
-        await asyncio.gather(*(_check(session, f"warm{number}") for number in range(2)))
+    for _ in range(4):  # all children have the toolset open
+        await asyncio.gather(*(_check(session, f"warm{number}") for number in range(3)))
     took = [await _check(session, "bench") for _ in range(session.scaled(60, 15))]
     name = f"check of a new script, {LINES} lines, {TOOLS} tools, p50"
     session.report.add(name, quantile(took, 0.5), "ms", budgets.CHECK_P50)
-    bombs = asyncio.create_task(_bombs(session))
+    bombs = asyncio.gather(*(_bombs(session, namespace) for namespace in ("hostile", "evil")))
     beside = []
     while not bombs.done():
         beside.append(await _check(session, "bench"))
     session.report.add(
-        "check beside another tenant's bombs, worst", 1_000 * max(beside), "ms", budgets.CHECK_BESIDE
+        "check beside two tenants' bombs, worst", 1_000 * max(beside), "ms", budgets.CHECK_BESIDE
     )
-    session.report.add("type bomb, worst", max(await bombs), "s", budgets.BOMB)
+    session.report.add(
+        "type bomb, worst", max(one for took in await bombs for one in took), "s", budgets.BOMB
+    )
     session.detail("checks", warm=latencies(took), beside=latencies(beside))
 
 
@@ -78,13 +80,13 @@ async def _check(session: Session, namespace: str) -> float:
     return time.perf_counter() - began
 
 
-async def _bombs(session: Session) -> list[float]:
+async def _bombs(session: Session, namespace: str) -> list[float]:
     """What each costs its author, one after another."""
     took = []
     for path in BOMBS:
         began = time.perf_counter()
         source = f"// {secrets.token_hex(8)}\n{path.read_text()}"
-        await session.driver.client.scripts.check(source, namespace="bombs")
+        await session.driver.client.scripts.check(source, namespace=namespace)
         took.append(time.perf_counter() - began)
     return took
 

@@ -2,11 +2,14 @@
 
 import asyncio
 
-from sandbox.compiler.seats import Seats
+import pytest
+
+from sandbox.compiler import seats as module
+from sandbox.compiler.seats import SLOW_FOR_S, Seats
 
 
 async def test_a_tenant_never_has_all() -> None:
-    seats = Seats([1, 2])
+    seats = Seats([1, 2, 3])
     order: list[str] = []
     release = asyncio.Event()
 
@@ -49,9 +52,74 @@ async def test_the_preferred_seat_is_taken_if_it_is_free() -> None:
 async def test_who_gives_up_waiting_keeps_nothing() -> None:
     seats = Seats([1])
     async with seats.seat("a", lambda _: False):
-        waiting = asyncio.create_task(seats._take("b", lambda _: False))
+        waiting = asyncio.create_task(seats.take("b", lambda _: False))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
     async with asyncio.timeout(5), seats.seat("c", lambda _: False) as seat:
         assert seat == 1
+
+
+async def test_slow_tenants_share_one() -> None:
+    """However many come: the others have all seats but that one. After a while they count as the others do."""
+    now = [0.0]
+    seats = Seats([1, 2, 3], clock=lambda: now[0])
+    order: list[str] = []
+    release = asyncio.Event()
+
+    async def work(tenant: str) -> None:
+        async with seats.seat(tenant, lambda _: False):
+            order.append(tenant)
+            await release.wait()
+
+    for tenant in ("slow1", "slow2", "slow3"):
+        seats.was_slow(tenant)
+    tasks = [asyncio.create_task(work(tenant)) for tenant in ("slow1", "slow2", "slow3", "a", "b")]
+    await asyncio.sleep(0)
+    assert order == ["slow1", "a", "b"]
+    release.set()
+    await asyncio.gather(*tasks)
+    assert sorted(order) == ["a", "b", "slow1", "slow2", "slow3"]
+    release.clear()
+    order.clear()
+    now[0] = SLOW_FOR_S
+    tasks = [asyncio.create_task(work(tenant)) for tenant in ("slow1", "slow2", "slow3")]
+    await asyncio.sleep(0)
+    assert order == ["slow1", "slow2", "slow3"]
+    release.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_who_was_found_slow_meanwhile_keeps_its_seat() -> None:
+    seats = Seats([1, 2])
+    async with seats.seat("a", lambda _: False), asyncio.timeout(5):
+        seats.was_slow("a")
+        seats.was_slow("b")
+        async with seats.seat("b", lambda _: False) as seat:
+            assert seat == 2
+            waiting = asyncio.create_task(seats.take("a", lambda _: False))
+            await asyncio.sleep(0)
+            assert not waiting.done()
+    assert await waiting in {1, 2}
+
+
+async def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SLOW_MAX", 2)
+    seats = Seats([1])
+    for tenant in ("a", "b", "c"):
+        seats.was_slow(tenant)
+    assert [seats._is_slow(tenant) for tenant in ("a", "b", "c")] == [False, True, True]
+
+
+async def test_nobody_gets_a_seat_that_is_being_replaced() -> None:
+    """Its last tenant goes on in another one meanwhile."""
+    seats = Seats([1, 2])
+    seat = await seats.take("a", lambda _: False)
+    seats.leave("a", seat, usable=False)
+    other = await seats.take("a", lambda _: False)
+    assert {seat, other} == {1, 2}
+    waiting = asyncio.create_task(seats.take("b", lambda _: False))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    seats.repaired(seat)
+    assert await waiting == seat
