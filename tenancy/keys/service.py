@@ -19,6 +19,8 @@ from tenancy.service import Authenticator
 
 KEYS_MAX = 100
 NETWORKS_MAX = 100
+MAPPED_BITS = 96
+"""Of an IPv6 address that holds an IPv4 one (::ffff:0:0/96)."""
 ROUTE = "POST /v1/keys"
 
 
@@ -137,12 +139,20 @@ def checked_networks(networks: Sequence[str]) -> list[str]:
     found = []
     for number, text in enumerate(networks):
         try:
-            found.append(str(ipaddress.ip_network(text.strip(), strict=False)))
+            found.append(str(_plain(ipaddress.ip_network(text.strip(), strict=False))))
         except ValueError:
             raise _wrong(
                 f"allow_ips[{number}]", f"{text[:60]!r} is no address and no network such as 203.0.113.0/24."
             ) from None
     return list(dict.fromkeys(found))
+
+
+def _plain(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Any:
+    """IPv4 in the guise of IPv6 is IPv4: so are the addresses that it is compared with."""
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    if mapped is None or network.prefixlen < MAPPED_BITS:
+        return network
+    return ipaddress.ip_network((mapped, network.prefixlen - MAPPED_BITS))
 
 
 def _wrong(path: str, message: str) -> ApiError:

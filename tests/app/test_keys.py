@@ -24,6 +24,10 @@ async def test_a_key_is_bound_to_its_networks(api: Api) -> None:
             headers={"authorization": f"Bearer {key}"},
         ) as client:
             assert (await client.get("/v1/me")).status_code == status
+    mapped = await api.call(
+        "POST", "/v1/keys", json={"allow_ips": ["::ffff:203.0.113.0/120", "::ffff:10.0.0.1", "2001:db8::/32"]}
+    )
+    assert mapped.json()["allow_ips"] == ["203.0.113.0/24", "10.0.0.1/32", "2001:db8::/32"]
     wrong = await api.call("POST", "/v1/keys", json={"allow_ips": ["10.0.0.0/8", "home"]})
     assert wrong.json()["errors"][0]["path"] == "allow_ips[1]"
 
