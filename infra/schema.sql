@@ -26,9 +26,11 @@ CREATE FUNCTION public.abandon_quarantined(p_ns uuid, p_run uuid) RETURNS boolea
     AS $$
 declare
   at bigint := now_ms();
+  unmade boolean;
 begin
-  perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
+  select forking into unmade from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
   if not found then return false; end if;
+  if unmade then perform leave_fork(p_ns, p_run); end if;
   update pending set stopping = true, due_why = case when deferred then 6 else 2 end,
       due = case when attempt = 0 or deferred then at else at + 30000 end
     where namespace_id = p_ns and run_id = p_run and kind = 0 and not stopping;
@@ -200,6 +202,9 @@ begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
   if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
+  if p_guard = 4 and r.status = 5 then
+    return ('not_pending', null, null, null)::event_verdict;  -- the deadline waits while a run is quarantined
+  end if;
   if r.forking then return hold_event(p_ns, p_run, p_guard, p_n, p_signal, p_type, p_body, p_not_before); end if;
 
   if p_guard = 0 then
@@ -217,8 +222,6 @@ begin
     -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
     if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
     insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq);
-  elsif p_guard = 4 and r.status = 5 then
-    return ('not_pending', null, null, null)::event_verdict;  -- the deadline waits while a run is quarantined
   elsif p_guard in (4, 11) then
     if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;
@@ -959,7 +962,7 @@ declare
   held held_events%rowtype;
 begin
   update runs set forking = false, delivered = p_delivered, last_event = p_last_event, commands = p_commands,
-      calls = p_calls, cpu_us = p_cpu, activations = p_activations, cancel_seq = p_cancel_seq
+      calls = p_calls, cpu_us = p_cpu, activations = p_activations, cancel_seq = coalesce(p_cancel_seq, cancel_seq)
     where namespace_id = p_ns and run_id = p_run returning next_seq into next;
   update run_facts set fork_report = p_report, progress = coalesce(p_progress, progress)
     where namespace_id = p_ns and run_id = p_run;
@@ -1083,6 +1086,31 @@ begin
     new.suspended_with_organization := true;
   end if;
   return new;
+end $$;
+
+CREATE FUNCTION public.leave_fork(p_ns uuid, p_run uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+declare
+  held held_events%rowtype;
+begin
+  update runs set forking = false, (commands, calls, delivered, last_event) = (
+      select count(e.cause), count(*) filter (where e.type = 2), coalesce(max(e.cause), -1),
+        max(e.seq) filter (where e.cause is null)
+      from entries e where e.namespace_id = p_ns and e.run_id = p_run)
+    where namespace_id = p_ns and run_id = p_run;
+  insert into pending (namespace_id, run_id, kind, n, seq, since, organization_id)
+    select p_ns, p_run, 0, e.n, e.seq, now_ms(), f.organization_id
+    from entries e join run_facts f on f.namespace_id = e.namespace_id and f.run_id = e.run_id
+    where e.namespace_id = p_ns and e.run_id = p_run and e.type = 2 and not exists (select from entries o
+      where o.namespace_id = p_ns and o.run_id = p_run and o.type = 5 and o.n = e.n);
+  for held in select * from held_events h where h.namespace_id = p_ns and h.run_id = p_run and not exists (
+      select from entries e where e.namespace_id = p_ns and e.run_id = p_run and e.type = 11 and h.type = 11
+        and e.n = h.entry_n) order by h.n
+  loop
+    perform append_event(p_ns, p_run, held.guard, held.entry_n, null, held.signal_id, held.type, held.body, held.not_before);
+  end loop;
+  delete from held_events where namespace_id = p_ns and run_id = p_run;
 end $$;
 
 CREATE FUNCTION public.meter_run() RETURNS trigger
@@ -1353,10 +1381,12 @@ begin
     r.last_time := greatest(r.last_time, now_ms(), held.not_before);
     insert into entries (namespace_id, run_id, seq, type, time, n, body)
       values (p_ns, p_run, r.next_seq, held.type, r.last_time, nullif(held.entry_n, 0), held.body);
+    if held.guard = 11 then r.cancel_seq := r.next_seq; end if;
     r.next_seq := r.next_seq + 1;
   end loop;
   delete from held_events where namespace_id = p_ns and run_id = p_run;
-  update runs set next_seq = r.next_seq, last_time = r.last_time where namespace_id = p_ns and run_id = p_run;
+  update runs set next_seq = r.next_seq, last_time = r.last_time, cancel_seq = r.cancel_seq
+    where namespace_id = p_ns and run_id = p_run;
   return r.next_seq;
 end $$;
 
@@ -3970,6 +4000,12 @@ GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_api;
 GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_request;
 GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_worker;
 GRANT ALL ON FUNCTION public.hold_namespace() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.leave_fork(p_ns uuid, p_run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.leave_fork(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.leave_fork(p_ns uuid, p_run uuid) TO rewind_request;
+GRANT ALL ON FUNCTION public.leave_fork(p_ns uuid, p_run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.leave_fork(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.meter_run() FROM PUBLIC;
 GRANT ALL ON FUNCTION public.meter_run() TO rewind_api;

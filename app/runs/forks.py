@@ -109,7 +109,8 @@ class Forks:
     async def _parts(
         self, principal: Principal, namespace: NamespaceRef, parent: RunRecord, body: ForkBody
     ) -> Parts:
-        _check(principal, parent, body)
+        principal.require_start(toolset=parent.toolset, workflow=None if body.script else parent.workflow)
+        refuse_fork(parent, body)
         ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
         first = next(iter(await self._store.read_entries(parent.namespace, parent.run, limit=1)), None)
         before = None if first is None else decode_body(first.type, first.body)[0]
@@ -189,9 +190,8 @@ def _origin(first: RunRecord, started: RunStarted) -> Origin:
     return Origin(first.run, started.labels, started.deadline, None if parent is None else parent.run)
 
 
-def _check(principal: Principal, parent: RunRecord, body: ForkBody) -> None:
-    """What can be said without the journal."""
-    principal.require_start(toolset=parent.toolset, workflow=None if body.script else parent.workflow)
+def refuse_fork(parent: RunRecord, body: ForkBody) -> None:
+    """What can be said without the journal. Errors: RunActive, RunQuarantined, EpochUnavailable, ApiError (`at`)."""
     if parent.status is RunStatus.QUARANTINED:
         raise RunQuarantined("The run is quarantined: release or abandon it first.")
     if parent.status is RunStatus.ACTIVE:

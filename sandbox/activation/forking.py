@@ -119,12 +119,13 @@ async def _append(
 
 
 def _chunk(entries: Sequence[ForkEntry]) -> Iterator[ForkEntry]:
+    """Whole activations: a fork that is given up between two chunks matches a replay up to there."""
     size = 0
-    for entry in entries[:CHUNK_ENTRIES]:
+    for count, entry in enumerate(entries):
+        if entry.cause is None and (count >= CHUNK_ENTRIES or size >= CHUNK_BYTES):
+            return
         yield entry
         size += len(entry.body)
-        if size >= CHUNK_BYTES:
-            return
 
 
 def _check_recorded(journal: Sequence[StoredEntry], prefix: Prefix) -> None:

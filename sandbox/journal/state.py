@@ -181,9 +181,15 @@ def _complete(state: RunState, entry: Entry, body: e.ToolCallCompleted) -> None:
     call = _call(state, body.call, entry)
     _require((body.result is None) != (body.error is None), entry, "exactly one of result and error is given")
     _require(body.attempts > 0 or body.error is not None, entry, "a call that was not begun has no result")
-    approved = not call.gated or body.reused is not None
+    approved = not call.gated or body.reused is not None or _lost_by_the_parent(state, body)
     _require(body.attempts == 0 or approved, entry, "the call was not approved")
     del state.calls[body.call]
+
+
+def _lost_by_the_parent(state: RunState, body: e.ToolCallCompleted) -> bool:
+    """An earlier run of a fork's line had approved and begun it, and its outcome is not known."""
+    forked = state.started is not None and state.started.origin is not None
+    return forked and body.error is not None and body.error.name == "OutcomeUnknownError"
 
 
 def _fire(state: RunState, entry: Entry, body: e.TimerFired) -> None:

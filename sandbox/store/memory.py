@@ -36,6 +36,7 @@ from sandbox.store.interface import (
 )
 from sandbox.store.memory_approvals import MemoryApprovals
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
+from sandbox.store.memory_children import MemoryChildren, tell_children
 from sandbox.store.memory_forks import MemoryForks, hold
 from sandbox.store.memory_pace import paced
 from sandbox.store.memory_quarantine import MemoryQuarantine, look_again
@@ -51,7 +52,7 @@ _ENDINGS: dict[EntryType, Status] = {
 }
 
 
-class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryQuarantine, MemoryWorkers):
+class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, MemoryQuarantine, MemoryWorkers):
     """Implements JournalStore and OwnerStore, and what the scheduler and the dispatcher need."""
 
     def __init__(self, journals: Journals | None = None) -> None:
@@ -109,6 +110,7 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryQuarantine, M
             run.signal_ids[event.signal_id or ""] = seq
         if decision.ends is not None:
             run.end(decision.ends, time)
+            tell_children(self.journals, run, time)
         return EventVerdict(EventOutcome.APPENDED, seq, time, owner)
 
     def _settle(self, run: MemoryRun, event: EventAppend, decision: decide.Append) -> None:
@@ -223,6 +225,7 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryQuarantine, M
         if ends is not None:
             run.end(ends, now)
             self.journals.runs[append.namespace, append.run] = run
+            tell_children(self.journals, run, now)
         return CommandVerdict(appended=True, first_seq=first, next_seq=run.next_seq, time=now)
 
     async def unbegun_calls(

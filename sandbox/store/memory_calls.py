@@ -162,6 +162,18 @@ class MemoryCalls:
             if row.claim_id == claim_id and row.stopping
         ]
 
+    async def retry_call(self, claim_id: str, call: ClaimedCall, after_ms: int) -> bool:
+        """End a failed attempt and offer the call again; False: it has its outcome, or is told to stop."""
+        run = self.journals.runs.get((call.namespace, call.run))
+        row = None if run is None else run.pending.get((PendingKind.CALL, call.call))
+        if run is None or row is None or row.stopping:
+            return False
+        if (row.claim_id, row.attempt) != (claim_id, call.attempt):
+            return False
+        available = TimeMs(self.journals.time + after_ms)
+        run.pending[row.kind, row.n] = replace(row, claim_id=None, lease_until=None, available_at=available)
+        return True
+
     async def release_calls(self, claim_id: str, calls: Sequence[CallKey]) -> None:
         """Give calls back that were certainly not sent."""
         for namespace, run_id, number in calls:

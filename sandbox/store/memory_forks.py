@@ -3,10 +3,11 @@
 from abc import ABC, abstractmethod
 from dataclasses import replace
 
-from sandbox.journal.entries import EntryType
+from sandbox.journal.entries import EntryType, ScheduleToolCall, SignalReceived, ToolCallCompleted
 from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.store.forks import ForkAppend, ForkDone, ForkEntry
 from sandbox.store.interface import (
+    FROM_START,
     CommandVerdict,
     DueWhy,
     EventAppend,
@@ -19,7 +20,8 @@ from sandbox.store.interface import (
     RunStatus,
     StoredEntry,
 )
-from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun
+from sandbox.store.memory_children import tell_children
+from sandbox.store.memory_runs import Journals, MemoryRow, MemoryRun, decoded, row_of
 
 HELD_MAX = 1_000
 
@@ -50,6 +52,8 @@ class MemoryForks(ABC):
             _record(run, append.entries[-1], now)
         if append.done is not None:
             _finish(run, append.done, now)
+            if run.ended_at is not None:
+                tell_children(self.journals, run, now)
             held, run.held_events = run.held_events, []
             for event in held:
                 self.append(run, event)
@@ -69,6 +73,8 @@ class MemoryForks(ABC):
 
 def hold(run: MemoryRun, event: EventAppend) -> EventVerdict:
     """What happens to an event of a run that is forking."""
+    if event.guard is Guard.DEADLINE and run.status is RunStatus.QUARANTINED:
+        return EventVerdict(EventOutcome.NOT_PENDING)
     if event.guard is Guard.SIGNAL:
         if any(held.signal_id == event.signal_id for held in run.held_events):
             return EventVerdict(EventOutcome.DUPLICATE)
@@ -85,6 +91,28 @@ def hold(run: MemoryRun, event: EventAppend) -> EventVerdict:
     return EventVerdict(EventOutcome.APPENDED)
 
 
+def leave_fork(run: MemoryRun, now: TimeMs) -> list[EventAppend]:
+    """An operator gives the fork up before it is made: what is recorded stands, its calls are pending, to be withdrawn.
+
+    Chunks hold whole activations, so that the rest matches a replay. What was held, and is to be recorded now, is returned.
+    """
+    run.forking = False
+    entries = [decoded(entry) for entry in run.entries]
+    run.commands = sum(entry.cause is not None for entry in entries)
+    run.delivered = max((entry.cause for entry in entries if entry.cause is not None), default=FROM_START)
+    run.last_event = max(entry.seq for entry in entries if entry.cause is None)
+    settled = {entry.body.call for entry in entries if isinstance(entry.body, ToolCallCompleted)}
+    for entry in entries:
+        if isinstance(entry.body, ScheduleToolCall):
+            run.calls += 1
+            if entry.body.call not in settled:
+                row = row_of(PendingKind.CALL, entry.body.call, entry.seq, now)
+                run.pending[row.kind, row.n] = row
+    known = {entry.body.id for entry in entries if isinstance(entry.body, SignalReceived)}
+    held, run.held_events = run.held_events, []
+    return [event for event in held if event.signal_id is None or event.signal_id not in known]
+
+
 def _record(run: MemoryRun, entry: ForkEntry, now: TimeMs) -> None:
     if entry.cause is None:
         run.last_time = max(run.last_time, now) if entry.time is None else entry.time
@@ -99,7 +127,9 @@ def _record_held(run: MemoryRun, known: set[str], now: TimeMs) -> None:
     """The fork ends with what it reuses: what came meanwhile was accepted, so it stands before the end."""
     held, run.held_events = run.held_events, []
     for event in held:
-        if event.signal_id not in known:
+        if event.signal_id is None or event.signal_id not in known:
+            if event.guard is Guard.CANCEL:
+                run.cancel_seq = run.next_seq
             run.last_time = max(run.last_time, now, event.not_before)
             run.entries.append(StoredEntry(run.next_seq, event.type, run.last_time, None, None, event.body))
 
@@ -109,7 +139,7 @@ def _finish(run: MemoryRun, done: ForkDone, now: TimeMs) -> None:
     run.delivered, run.last_event = done.delivered, done.last_event
     run.commands, run.calls = done.commands, done.calls
     run.cpu_us, run.activations = done.cpu_us, done.activations
-    run.cancel_seq = done.cancel_seq
+    run.cancel_seq = run.cancel_seq if done.cancel_seq is None else done.cancel_seq
     run.progress = done.progress or run.progress
     run.fork_report = done.report
     run.signal_ids = dict(done.signals)

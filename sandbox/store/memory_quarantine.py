@@ -3,19 +3,25 @@
 The same rules as `quarantine_run`, `quarantine_by_operator`, `release_quarantined` and `abandon_quarantined` have in SQL.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from sandbox.journal.ids import Json, NamespaceId, RunId, Seq, TimeMs, WorkerId
-from sandbox.store.interface import DueWhy, PendingKind, RunStatus
+from sandbox.store.interface import DueWhy, EventAppend, EventVerdict, PendingKind, RunStatus
 from sandbox.store.memory_calls import STOP_MS
+from sandbox.store.memory_forks import leave_fork
 from sandbox.store.memory_runs import Journals, MemoryRun, row_of
 
 ABANDON_AGAIN_MS = 500
 
 
-class MemoryQuarantine:
+class MemoryQuarantine(ABC):
     journals: Journals
     worker: WorkerId
+
+    @abstractmethod
+    def append(self, run: MemoryRun, event: EventAppend) -> EventVerdict:
+        """Append one event if its guard holds."""
 
     async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
         """By its owner: a replay differs, or a child died twice."""
@@ -52,6 +58,9 @@ class MemoryQuarantine:
         found, now = self.journals.runs[namespace, run], self.journals.time
         if found.status is not RunStatus.QUARANTINED:
             return False
+        if found.forking:
+            for event in leave_fork(found, now):
+                self.append(found, event)
         for row in found.calls_pending():
             if not row.stopping:
                 at_once = row.attempt == 0 or row.deferred

@@ -170,6 +170,8 @@ class Journals:
         self.workers: dict[WorkerId, Sequence[Epoch]] = {}
         self.heard_of: dict[WorkerId, TimeMs] = {}
         """Workers that are registered, by their last heartbeat."""
+        self.child_outbox: dict[tuple[NamespaceId, RunId, bool], TimeMs] = {}
+        """Children that have ended, and those that are to be cancelled (True), since when."""
         self.locks: set[WorkerId] = set()
         """Workers whose session lives: a killed process holds nothing."""
 

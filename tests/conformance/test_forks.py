@@ -216,6 +216,7 @@ async def test_a_fork_may_end_with_what_it_reuses(bench: Bench) -> None:
     assert await append(owned, 1, chunk, replace(whole, ends=RunStatus.COMPLETED))
     record = await bench.record(run)
     assert (record.status, record.end_seq, record.next_seq) == (RunStatus.COMPLETED, 4, 5)
+    assert record.cancelling, "somebody did, however it ended"
     assert [x.type for x in await bench.entries(run)][1:] == [
         EntryType.SIGNAL_RECEIVED,
         EntryType.SIGNAL_RECEIVED,

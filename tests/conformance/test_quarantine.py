@@ -1,12 +1,19 @@
 """What every store does when operators quarantine, release and abandon runs: one suite over both stores."""
 
+from dataclasses import replace
+
 from app.scheduler.loop import fire_due
 from sandbox.journal import entries as e
+from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import decode_body
-from sandbox.journal.ids import Epoch, RunId
+from sandbox.journal.ids import Epoch, RunId, Seq
+from sandbox.journal.state import fold
 from sandbox.store.interface import EventOutcome, Guard, RunStatus, TaskFilter
-from sandbox.store.memory import MemoryStore
+from sandbox.store.memory import MemoryStore, decoded
 from sandbox.store.postgres.tasks import key_of
+from tests.conformance.test_forks import append as append_chunk
+from tests.conformance.test_forks import entry as fork_entry
+from tests.conformance.test_forks import start as start_fork
 from tests.fixtures.entries import call, signal
 from tests.fixtures.stores import ORGANIZATION, TTL_MS, Bench, draft
 
@@ -88,3 +95,34 @@ async def test_an_abandoned_run_ends_when_its_calls_are_settled(bench: Bench) ->
     record = await bench.record(run)
     assert (record.status, record.pending_count) == (RunStatus.ABORTED, 0)
     assert (await bench.state(run)).status == "aborted"
+
+
+async def test_a_fork_that_is_given_up_before_it_is_made_ends(bench: Bench) -> None:
+    run, time = await start_fork(bench)
+    owned = await bench.own(run)
+    known = signal("go", 1, "s1")
+    recorded = [
+        fork_entry(call(1), time, 0),
+        fork_entry(call(2), time, 0),
+        fork_entry(replace(known, reused=Seq(4)), time + 5, signal_id="s1"),
+        fork_entry(e.ToolCallCompleted(1, value_of(1), None, 1, None, Seq(5)), time + 10),
+        fork_entry(call(3), time + 10, 4),
+    ]
+    assert await append_chunk(owned, 1, recorded)
+    for held, guard in ((known, Guard.SIGNAL), (signal("go", 2, "s2"), Guard.SIGNAL), (TTL, Guard.CANCEL)):
+        ident = held.id if isinstance(held, e.SignalReceived) else None
+        assert (await bench.event(run, held, guard=guard, signal_id=ident)).outcome is EventOutcome.APPENDED
+    assert await operate(bench, "quarantine", run)
+    assert (await bench.event(run, TTL, guard=Guard.DEADLINE)).outcome is EventOutcome.NOT_PENDING
+    assert await operate(bench, "abandon", run)
+    assert not await append_chunk(owned, 6, [fork_entry(e.Log("info", []), time + 10, 4)])
+    for _ in range(2):
+        await fire_due(bench.edge)  # type: ignore[arg-type]
+        await bench.advance(1_000)
+    record = await bench.record(run)
+    assert (record.status, record.pending, record.calls, record.delivered) == (RunStatus.ABORTED, (), 3, 4)
+    bodies = [decoded(entry).body for entry in await bench.entries(run)]
+    assert fold(map(decoded, await bench.entries(run))).status == "aborted"
+    assert [body.id for body in bodies if isinstance(body, e.SignalReceived)] == ["s1", "s2"]
+    assert (await outcomes(bench, run))[3] == ("CancelledError", 0)
+    assert await bench.edge.read_due(10) == []

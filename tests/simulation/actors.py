@@ -1,78 +1,42 @@
-"""The processes of a simulation: our worker, scheduler and dispatcher, and what a customer runs beside them."""
+"""Our processes in a simulation: worker, scheduler, dispatcher. They leave as after SIGTERM when their time has come."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 from app.dispatcher.calls import CallMaker, Flight
+from app.dispatcher.children import ChildEnds, ChildStarter
 from app.dispatcher.loop import Dispatcher
+from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import failed
 from app.scheduler.loop import run_scheduler
-from app.tasks.settling import completed
-from app.tasks.strays import Strays
 from sandbox.isolate.api import IsolateHandle, RunSetup
-from sandbox.journal.canonical import value_of
-from sandbox.journal.codec import encode_body
-from sandbox.journal.entries import (
-    Actor,
-    ApprovalDecided,
-    CancelRequested,
-    EntryType,
-    SignalReceived,
-    ToolFailure,
-    Value,
-)
-from sandbox.journal.errors import Unavailable
-from sandbox.journal.ids import Epoch, NamespaceId, OrganizationId, RunId
-from sandbox.store.approvals import Decision
-from sandbox.store.hints import Message
-from sandbox.store.interface import LEASE_MS, EventAppend, EventVerdict, Guard, Task, TaskFilter
-from sandbox.store.leases import leased_task, park_message, unpark_message
-from sandbox.store.postgres.tasks import key_of
+from sandbox.journal.fork import idempotency_key
+from sandbox.journal.ids import Json
 from sandbox.worker.ownership import Ownership
 from sandbox.worker.warm_runs import WarmRuns
+from tests.simulation.customers import patiently
 from tests.simulation.loop import Process
-from tests.simulation.script import NAMES, ScriptedIsolates
+from tests.simulation.script import ScriptedIsolates
+from tests.simulation.starting import EPOCH, PINNED, PINS, Scripts, Workflows
+from tests.simulation.verdicts import require
 from tests.simulation.wire import BigValues, Endpoint, Line
 from tests.simulation.world import World
-
-ORGANIZATION = OrganizationId("o1")
-EPOCH = Epoch(1)
-RETRY_S = 0.2
-HEARTBEAT_S = 10.0
-SLOTS = 4
-DRILL = "a drill of the simulation"
-Where = tuple[NamespaceId, RunId]
-
-
-async def patiently(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Do what is harmless to repeat until the store answers."""
-    while True:
-        try:
-            return await work()
-        except Unavailable:
-            await asyncio.sleep(RETRY_S)
-
-
-# -- Ours
 
 
 async def serve_worker(
     world: World, process: Process, isolates: "Isolates", *, warm: int, drain_at: float
 ) -> None:
-    """What `rewind worker` does about runs; it leaves as after SIGTERM when its time has come."""
+    """What `rewind worker` does about runs."""
     hints = Endpoint(world, process, "worker")
     line = Line(world, process, hints)
-    skew = world.random.choice((-3_600.0, 0.0, 3_600.0))
     runs = WarmRuns(
         line,  # type: ignore[arg-type]  # it answers what the store does
         BigValues(world),
         isolates,
         hints,
         warm_max=warm,
-        clock=lambda: world.loop.time() + skew,
+        clock=process.clock,
     )
     ownership = Ownership(line, runs, hints, [EPOCH])  # type: ignore[arg-type]
     hints.on_message(ownership.on_hint)
@@ -97,240 +61,100 @@ class Isolates:
         return await self._scripted.open(setup)
 
 
-async def serve_scheduler(world: World, process: Process) -> None:
+async def serve_scheduler(world: World, process: Process, *, drain_at: float) -> None:
     line = Line(world, process, Endpoint(world, process, "api"))
-    await run_scheduler(line, asyncio.Event())  # type: ignore[arg-type]
+    await run_scheduler(line, _set_at(process, drain_at))  # type: ignore[arg-type]
 
 
 class Maker(CallMaker):
-    """Makes calls of a server that does what it is asked after a while."""
+    """Starts children, and calls a server that does what it is asked after a while, or fails."""
 
     def __init__(self, world: World, line: Line) -> None:
         self._world = world
-        self._store = line  # type: ignore[assignment]
+        values = BigValues(world)
+        super().__init__(
+            store=line,  # type: ignore[arg-type]
+            toolsets=Toolsets(world),  # type: ignore[arg-type]
+            servers=NoServers(world),  # type: ignore[arg-type]
+            http=NoServers(world),  # type: ignore[arg-type]
+            values=values,  # type: ignore[arg-type]
+            children=ChildStarter(
+                store=line,  # type: ignore[arg-type]
+                scripts=Scripts(world.faults.travel),  # type: ignore[arg-type]
+                workflows=Workflows(world.faults.travel),  # type: ignore[arg-type]
+                values=values,  # type: ignore[arg-type]
+                epoch=EPOCH,
+            ),
+        )
 
-    async def _make(self, flight: Flight, claim_id: str) -> Value:
-        call = flight.call
-        await asyncio.sleep(self._world.faults.latency())
-        flight.sent = True
-        await asyncio.sleep(self._world.random.choice((0.0, 0.01, 2.0, 20.0)))
-        self._world.effect(call.run, call.call, idempotent=call.tool.endswith("again"))
-        await asyncio.sleep(self._world.random.choice((0.0, 0.01, 2.0)))
-        if self._world.random.random() < 0.2:
+    async def _call_tool(
+        self, flight: Flight, endpoint: Any, tool: Any, args: dict[str, Any], key: str, left_s: float
+    ) -> Json:
+        call, world = flight.call, self._world
+        same = idempotency_key(call.run, call.call, call.body)
+        require(key == same, f"call {call.call} of {call.run} goes out with the key {key}, not {same}")
+        await asyncio.sleep(world.random.choice((0.0, 0.01, 2.0, 20.0)))
+        world.effect(call.run, call.call, call.body, idempotent=tool.idempotent)
+        await asyncio.sleep(world.random.choice((0.0, 0.01, 2.0)))
+        if world.random.random() < 0.2:
             raise failed("tool_failed", "it failed")
-        return value_of(call.call)
+        return call.call
 
 
-class NoChildren:
-    """The scripts of a simulation call no workflows."""
+class Toolsets:
+    """What the control plane knows of the tools that Rewind calls itself."""
 
-    async def handle(self) -> None:
-        """Nobody has ended that another waits for."""
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.servers = self
+        self._tools = {
+            tool["name"]: SimpleNamespace(
+                workflow=PINS.get(tool["name"]),
+                server="mcp",
+                original=tool["name"],
+                retry=tool.get("retry"),
+                input=SimpleNamespace(problem=lambda _args: None),
+                output=None,
+                idempotent=tool["idempotent"],
+            )
+            for tool in PINNED
+        }
+
+    async def tools(self, *_toolset: object) -> dict[str, SimpleNamespace]:
+        await self._world.faults.travel()
+        return self._tools
+
+    async def endpoint(self, *_server: object) -> tuple[None, Redactor]:
+        await self._world.faults.travel()
+        return None, Redactor()
 
 
 class NoServers:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
     def tidy(self) -> None:
         """Nothing is kept open."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        await asyncio.sleep(self._world.faults.latency())
 
 
-async def serve_dispatcher(world: World, process: Process, number: int) -> None:
+async def serve_dispatcher(world: World, process: Process, number: int, *, drain_at: float) -> None:
     hints = Endpoint(world, process, "api")
     line = Line(world, process, hints)
     dispatcher = Dispatcher(
         store=line,  # type: ignore[arg-type]
         maker=Maker(world, line),
-        children=NoChildren(),  # type: ignore[arg-type]
-        servers=NoServers(),  # type: ignore[arg-type]
+        children=ChildEnds(line),  # type: ignore[arg-type]
+        servers=NoServers(world),  # type: ignore[arg-type]
         hints=hints,  # type: ignore[arg-type]
     )
     dispatcher._id = f"dispatcher {number}"
-    await dispatcher.run(asyncio.Event())
+    await dispatcher.run(_set_at(process, drain_at))
 
 
-# -- The customer's
-
-
-class Executor:
-    """A worker of host tools with the part of an api that serves it: claims, executes, reports until it is heard."""
-
-    def __init__(self, world: World, process: Process, namespace: NamespaceId | None) -> None:
-        self._world = world
-        self._random = Random(world.random.getrandbits(64))
-        self._process = process
-        self._hints = Endpoint(world, process, "api")
-        self._line = Line(world, process, self._hints)
-        self._wanted = TaskFilter(ORGANIZATION, namespace)
-        self._strays = Strays(self._line, world.loop.time)  # type: ignore[arg-type]
-        self._claim = ""
-        self._leased: dict[object, Task] = {}
-        self._look = asyncio.Event()
-        self._working: dict[object, asyncio.Task[None]] = {}
-        self._hints.on_message(self._on_hint)
-
-    def _on_hint(self, message: Message) -> None:
-        if message["k"] == "leased":
-            task = leased_task(message)
-            if message["claim"] == self._claim:
-                self._leased[key_of(task)] = task
-            else:
-                self._strays.on_hint(message["claim"], task, self._look.set)
-        if message["k"] in {"leased", "tasks"}:
-            self._look.set()
-
-    async def serve(self) -> None:
-        for number in range(1_000_000):
-            self._claim = f"{self._process.name} {number}"
-            await self._serve_claim(self._claim)
-            if number % 5 == 0:
-                await patiently(self._strays.sweep)
-
-    async def _serve_claim(self, claim: str) -> None:
-        self._look.clear()
-        room = SLOTS - len(self._working)
-        if room <= 0:
-            await asyncio.wait(self._working.values(), return_when=asyncio.FIRST_COMPLETED)
-            return
-        self._strays.opened(claim)
-        self._hints.send("worker", park_message(claim, self._wanted, room, self._hints.address))
-        try:
-            async with asyncio.timeout(1.0):
-                await self._look.wait()
-        except TimeoutError:
-            """Nothing was heard: look."""
-        found = await patiently(lambda: self._line.claim_tasks(self._wanted, claim, room, LEASE_MS))
-        self._claim = ""
-        self._strays.closed(claim, found)
-        self._hints.send("worker", unpark_message(claim, self._wanted))
-        for task in found:
-            self._begin(task)
-
-    def _begin(self, task: Task) -> None:
-        key = key_of(task)
-        if key not in self._working:  # the SDK executes a token once
-            self._working[key] = asyncio.create_task(self._execute(task))
-
-    async def _execute(self, task: Task) -> None:
-        try:
-            if self._random.random() < 0.1:
-                await patiently(
-                    lambda: self._line.release_tasks([key_of(task)], [self._random.choice((None, 500))])
-                )
-                return
-            if await self._work(task):
-                await self._report(task)
-        finally:
-            self._working.pop(key_of(task), None)
-
-    async def _work(self, task: Task) -> bool:
-        """False: somebody else has settled it."""
-        if self._random.random() < 0.1:
-            deferred = await patiently(
-                lambda: self._line.defer_tasks([key_of(task)], [self._random.choice((2_000, 40_000))])
-            )
-            if not deferred[0]:
-                return False
-        left = self._random.choice((0.0, 0.01, 1.0, 15.0, 45.0))
-        acts_at = left * self._random.random()
-        mute = self._random.random() < 0.15  # it works, and is not heard of meanwhile: its lease runs out
-        acted = False
-        while left > 0 or not acted:
-            step = min(left, HEARTBEAT_S)
-            if not acted and acts_at <= step:
-                await asyncio.sleep(acts_at)
-                self._world.effect(task.run, task.call, idempotent=task.tool.endswith("again"))
-                acted = True
-                step -= acts_at
-                left -= acts_at
-            acts_at -= step
-            await asyncio.sleep(step)
-            left -= step
-            if left > 0 and not mute:
-                ((until, stop),) = await patiently(
-                    lambda: self._line.heartbeat_tasks([key_of(task)], LEASE_MS)
-                )
-                if until is None or (stop and not acted):
-                    return acted
-        return True
-
-    async def _report(self, task: Task) -> None:
-        outcome: Value | ToolFailure = value_of(task.call)
-        if self._random.random() < 0.2:
-            outcome = ToolFailure("ToolError", "tool_failed", "it failed")
-        body = encode_body(completed(task.call, task.attempt, task.begun_at, outcome))
-        event = EventAppend(
-            task.namespace,
-            task.run,
-            EntryType.TOOL_CALL_COMPLETED,
-            body,
-            Guard.CALL,
-            n=task.call,
-            attempt=task.attempt,
-        )
-        for _ in range(self._random.choice((1, 1, 2))):
-            await patiently(lambda: self._line.append_event(event))
-
-
-class Harness:
-    """The product that started the runs: signals, cancels; at the end it ends what does not end by itself."""
-
-    def __init__(self, world: World, process: Process) -> None:
-        self._random = Random(world.random.getrandbits(64))
-        self._world = world
-        self.line = Line(world, process, Endpoint(world, process, "api"))
-
-    async def annoy(self, runs: Sequence[Where], lasts_s: float) -> None:
-        """Signals with ids that come again, cancels, for a while."""
-        sent = 0
-        loop = self._world.loop
-        ends = loop.time() + lasts_s
-        while loop.time() < ends:
-            await asyncio.sleep(self._random.expovariate(0.7))
-            where = self._random.choice(runs)
-            chance = self._random.random()
-            if chance < 0.15:
-                await self.decide(where)
-            elif chance < 0.2:
-                await self.operate(where)
-            elif chance < 0.94:
-                sent += self._random.choice((0, 1, 1, 1))
-                await self.signal(where, f"s{sent}")
-            else:
-                await self.cancel(where, self._random.choice(("user", "parent")))
-
-    async def signal(self, where: Where, ident: str) -> EventVerdict:
-        actor = Actor(self._random.choice(("key", "token")), "k")
-        body = SignalReceived(self._random.choice(NAMES), value_of(ident), ident, None, actor)
-        return await self.event(where, EntryType.SIGNAL_RECEIVED, encode_body(body), Guard.SIGNAL, ident)
-
-    async def decide(self, where: Where) -> None:
-        """Approve or deny what waits for it, now and then twice."""
-        run = self._world.journals.runs[where]
-        for row in [row for row in run.calls_pending() if row.gated]:
-            for _ in range(self._random.choice((1, 1, 2))):
-                decision = self._random.choice(("approved", "approved", "denied"))
-                decided = ApprovalDecided(row.n, decision, by="member", actor=Actor("member", "m"))  # type: ignore[arg-type]
-                ordered = Decision(*where, row.name or "", decided)
-                await patiently(partial(self.line.decide_approval, ordered))
-
-    async def operate(self, where: Where) -> None:
-        """A drill: the run is quarantined, whoever has it; then released, or given up."""
-        await patiently(lambda: self.line.quarantine_by_operator(*where, {"message": DRILL}))
-        await asyncio.sleep(self._random.choice((0.0, 0.5, 5.0)))
-        if self._random.random() < 0.2:
-            await patiently(lambda: self.line.abandon_quarantined(*where))
-        else:
-            await patiently(lambda: self.line.release_quarantined(*where))
-
-    async def cancel(self, where: Where, reason: Any) -> EventVerdict:
-        body = encode_body(CancelRequested(reason=reason))
-        return await self.event(where, EntryType.CANCEL_REQUESTED, body, Guard.CANCEL, None)
-
-    async def event(
-        self, where: Where, type_: EntryType, body: bytes, guard: Guard, signal_id: str | None
-    ) -> EventVerdict:
-        event = EventAppend(*where, type_, body, guard, signal_id=signal_id)
-        verdict: EventVerdict = await patiently(lambda: self.line.append_event(event))
-        return verdict
+def _set_at(process: Process, at_s: float) -> asyncio.Event:
+    stop = asyncio.Event()
+    process.soon(at_s, stop.set)
+    return stop

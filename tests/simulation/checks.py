@@ -1,19 +1,16 @@
-"""What must hold after every step of a simulation, and at its end. Whatever breaks it is a bug of the engine."""
+"""What must hold after every step of a simulation. Whatever breaks it is a bug of the engine."""
 
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from sandbox.activation.drafts import PinnedTool, emission_of
-from sandbox.isolate.api import LimitExceeded
 from sandbox.journal import entries as e
-from sandbox.journal.codec import decode_body, wire_json
-from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, Entry, EntryType
-from sandbox.journal.errors import Divergence
-from sandbox.journal.ids import RunId, Seq, TimeMs, WorkerId
-from sandbox.journal.replay import Cursor
-from sandbox.journal.state import RunState, fold
+from sandbox.journal.codec import TYPE_NAMES, TYPE_OF, decode_body
+from sandbox.journal.entries import Entry
+from sandbox.journal.fork import idempotency_key
+from sandbox.journal.ids import RunId, TimeMs, WorkerId
+from sandbox.journal.state import RunState, apply, delivery_order, fold
 from sandbox.store.approvals import Decision
+from sandbox.store.forks import ForkAppend
 from sandbox.store.interface import (
     CommandAppend,
     CommandVerdict,
@@ -27,34 +24,28 @@ from sandbox.store.interface import (
 )
 from sandbox.store.memory import Journals, decoded
 from sandbox.store.memory_runs import MemoryRow, MemoryRun
-from tests.simulation.script import Script
+from tests.simulation.ends import check_end
+from tests.simulation.lineage import check_children, check_fork
+from tests.simulation.script import WORKFLOWS
+from tests.simulation.verdicts import Books, Broken, require
 
-COULD_NOT = "Rewind could not make this call"
-"""What a call gets when the dispatcher itself fails."""
-
-
-class Broken(AssertionError):
-    """An invariant does not hold."""
-
-
-def require(holds: object, what: str) -> None:
-    if not holds:
-        raise Broken(what)
+__all__ = ["Broken", "Checks", "require"]
 
 
 class Checks:
     """Its own books beside the store's: who was given which run, what was acknowledged, what took effect."""
 
-    def __init__(self, journals: Journals) -> None:
+    def __init__(self, journals: Journals, scripts: dict[RunId, str], counts: Counter[str]) -> None:
         self._journals = journals
+        self._counts = counts
+        self.books = Books(scripts)
+        self.pairs: Counter[tuple[str, str]] = Counter()
+        """(state, entry) of runs that have ended."""
         self._decoded: dict[RunId, list[Entry]] = {}
         self._owners: dict[RunId, tuple[WorkerId, int]] = {}
-        self.effects: Counter[tuple[RunId, int]] = Counter()
-        self.signals: dict[RunId, set[str]] = {}
         self._settles: MemoryRow | None = None
         self._late: set[tuple[RunId, int, int]] = set()
         """Calls, with their attempts, whose lease the scheduler saw end. A heartbeat that comes later is too late."""
-        self.steps = 0
 
     # -- Before and after each request to the store
 
@@ -82,7 +73,9 @@ class Checks:
     def _outcome(self, run: RunId, row: MemoryRow, body: e.ToolCallCompleted, now: TimeMs) -> None:
         if body.error is None or body.error.name == "ToolError":
             timeout = body.error is not None and body.error.code == "timeout"
-            late = row.why in {DueWhy.TIMEOUT, DueWhy.DEFERRAL} and row.due is not None and row.due <= now
+            begun = now if row.begun_at is None else row.begun_at
+            late = row.why is DueWhy.DEFERRAL and row.due is not None and row.due <= now
+            late = late or (row.timeout_ms is not None and begun + row.timeout_ms <= now)
             require(not timeout or late, f"call {row.n} times out early")
             require(row.attempt > 0, f"call {row.n} has an outcome and was never begun")
         elif body.error.name == "OutcomeUnknownError":
@@ -91,43 +84,64 @@ class Checks:
             told = row.stopping or (row.due is not None and row.due <= now)
             require(lease_over or told, f"call {row.n} is given up though its lease holds")
         else:
-            require(row.attempt == 0 or row.deferred, f"call {row.n} is withdrawn though it has begun")
+            of_child = row.name in WORKFLOWS and (row.stopping or self._ended(row.claim_id))
+            unbegun = row.attempt == 0 or row.deferred
+            require(unbegun or of_child, f"call {row.n} is withdrawn though it has begun")
+
+    def _ended(self, child: str | None) -> bool:
+        return any(run == child and found.ended_at for (_, run), found in self._journals.runs.items())
 
     def after(self, name: str, args: Sequence[object], result: object) -> None:
-        self.steps += 1
+        self._counts["steps"] += 1
         if name == "append_event" and isinstance(event := args[0], EventAppend):
             assert isinstance(result, EventVerdict)
+            if result.outcome is not EventOutcome.APPENDED:
+                self._counts[f"events refused: {result.outcome}"] += 1
             self._after_event(event, result)
             self.check(self._journals.runs[event.namespace, event.run])
-        elif name == "append_commands" and isinstance(append := args[0], CommandAppend):
+        elif (name == "append_commands" and isinstance(append := args[0], CommandAppend)) or (
+            name == "append_fork" and isinstance(append := args[0], ForkAppend)
+        ):
             assert isinstance(result, CommandVerdict)
-            if result.appended:
-                owner = (append.worker, append.owner_epoch)
-                require(self._owners.get(append.run) == owner, f"a former owner appended to run {append.run}")
-            self.check(self._journals.runs[append.namespace, append.run])
+            self._by_its_owner(append, result)
         elif name == "decide_approval" and isinstance(decision := args[0], Decision):
             self.check(self._journals.runs[decision.namespace, decision.run])
         elif name == "expire_leases" and isinstance(result, list):
             self._late.update((row.run, row.n, row.attempt) for row in result)
+        elif name == "reap_workers" and isinstance(result, int):
+            self._counts["workers superseded"] += result
+        elif name == "start_child":
+            self._counts[f"children {result}"] += 1
         elif name == "claim_runs":
             assert isinstance(result, list)
             for claim in result:
                 former = self._owners.get(claim.run, (WorkerId(0), 0))
+                self._counts["runs taken over"] += former[1] > 0
                 require(claim.owner_epoch > former[1], f"run {claim.run} is claimed with an old owner epoch")
                 worker = args[0]
                 assert isinstance(worker, int)
                 self._owners[claim.run] = (WorkerId(worker), claim.owner_epoch)
 
+    def _by_its_owner(self, append: CommandAppend | ForkAppend, verdict: CommandVerdict) -> None:
+        if verdict.appended:
+            owner = (append.worker, append.owner_epoch)
+            require(self._owners.get(append.run) == owner, f"a former owner appended to run {append.run}")
+        else:
+            self._counts["commands refused"] += 1
+        self.check(self._journals.runs[append.namespace, append.run])
+
     def _after_event(self, event: EventAppend, verdict: EventVerdict) -> None:
         if verdict.outcome is not EventOutcome.APPENDED:
             return
+        if event.guard is Guard.SIGNAL:
+            self.books.signals.setdefault(event.run, set()).add(event.signal_id or "")
+        if verdict.seq is None:
+            self._counts["events held by forks"] += 1
+            return
         self._settled(event)
         run = self._journals.runs[event.namespace, event.run]
-        assert verdict.seq is not None
         entry = run.entries[verdict.seq]
         require((entry.type, entry.body) == (event.type, event.body), "what was acknowledged is not recorded")
-        if event.guard is Guard.SIGNAL:
-            self.signals.setdefault(event.run, set()).add(event.signal_id or "")
 
     # -- A run
 
@@ -137,6 +151,8 @@ class Checks:
         known = self._decoded.setdefault(name, [])
         known += [decoded(entry) for entry in run.entries[len(known) :]]
         state = fold(known)
+        if run.forking and run.ended_at is None:
+            return  # the rest of its row comes with the last of what it reuses
         require(
             run.commands == sum(entry.cause is not None for entry in known), "commands are counted wrongly"
         )
@@ -170,11 +186,13 @@ class Checks:
 
     # -- The world outside
 
-    def effect(self, run: RunId, call: int, *, idempotent: bool) -> None:
-        """A tool did what it does: of a tool that may not be repeated never twice."""
-        self.effects[run, call] += 1
+    def effect(self, run: RunId, call: int, body: bytes, *, idempotent: bool) -> None:
+        """A tool did what it does: of a tool that may not be repeated never twice, whichever run of a line asks."""
+        key = idempotency_key(run, call, body)
+        self.books.effects[run, call] += 1
+        self.books.by_key[key] += 1
         self._approved(run, call)
-        require(idempotent or self.effects[run, call] == 1, f"call {call} of {run} took effect twice")
+        require(idempotent or self.books.by_key[key] == 1, f"call {call} of {run} took effect twice ({key})")
 
     def _approved(self, run: RunId, call: int) -> None:
         bodies = [entry.body for entry in self._decoded[run]]
@@ -191,64 +209,33 @@ class Checks:
 
     # -- The end
 
-    def ended(self, run: MemoryRun, tools: Mapping[str, PinnedTool], seed: str) -> None:
-        self.check(run)
-        entries = self._decoded[run.start.run]
-        ends = [entry for entry in run.entries if entry.type in END_TYPES]
-        require(
-            len(ends) == 1 and ends[0] is run.entries[-1], f"run {run.start.run} does not end exactly once"
-        )
-        self._outcomes(run.start.run, entries)
-        got = [entry.body.id for entry in entries if isinstance(entry.body, e.SignalReceived)]
-        require(len(got) == len(set(got)), "a signal was recorded twice")
-        require(set(got) == self.signals.get(run.start.run, set()), "an acknowledged signal is lost")
-        replay(run, tools, seed)
+    def all_ended(self) -> None:
+        """What must hold of each run by itself, and between runs."""
+        runs = {run: found for (_, run), found in self._journals.runs.items()}
+        for run in runs.values():
+            self.check(run)
+        for name, run in runs.items():
+            entries = self._decoded[name]
+            check_end(run, entries, self.books)
+            check_children(run, entries, runs, self._decoded.__getitem__)
+            parent = run.start.parent or {}
+            if parent.get("kind") == "fork":
+                check_fork(run, entries, self._decoded[RunId(str(parent["run"]))], self.books)
+            self._count_pairs(entries)
 
-    def _outcomes(self, run: RunId, entries: Sequence[Entry]) -> None:
-        made = [entry.body.call for entry in entries if isinstance(entry.body, e.ScheduleToolCall)]
-        outcomes = [entry.body for entry in entries if isinstance(entry.body, e.ToolCallCompleted)]
-        require(sorted(body.call for body in outcomes) == made, "a call has not exactly one outcome")
-        for body in outcomes:
-            fault = body.error is not None and body.error.message == COULD_NOT
-            require(not fault, f"call {body.call} failed inside the dispatcher")
-            effects = self.effects[run, body.call]
-            if body.result is not None:
-                require(effects, f"call {body.call} has a result and never took effect")
-                assert body.result.text is not None
-                require(json.loads(body.result.text) == body.call, f"call {body.call} has another's result")
-            elif body.attempts == 0:
-                require(not effects, f"call {body.call} took effect and is recorded as withdrawn")
+    def _count_pairs(self, entries: Sequence[Entry]) -> None:
+        state = RunState()
+        for entry in delivery_order(entries):
+            self.pairs[_named(state), TYPE_NAMES[TYPE_OF[type(entry.body)]]] += 1
+            apply(state, entry)
 
 
-def replay(run: MemoryRun, tools: Mapping[str, PinnedTool], seed: str) -> None:
-    """The script, given the recorded events again, makes the recorded commands and no others."""
-    script = Script(seed)
-    events = [entry for entry in run.entries if entry.type in DELIVERED_TYPES and entry.seq <= run.delivered]
-    times: dict[Seq, TimeMs] = {}
-    cursor = Cursor(run.entries)
-    for event in events:
-        wire = wire_json(event.seq, event.type, event.time, cause=None, fire_at=None, body=event.body)
-        times[event.seq] = event.time
-        try:
-            script.deliver(json.loads(wire))
-        except LimitExceeded:
-            raise Broken(f"event {event.seq} was survived, and exceeds a limit on replay") from None
-        commands, script.commands = script.commands, []
-        for command in commands:
-            draft = emission_of(command, time=times[Seq(command["cause"])], tools=tools).draft
-            _same(cursor, draft.type, draft.cause, draft.body)
-    if run.status is RunStatus.CANCELLED and script.stage != "ended":
-        last = run.entries[-1]  # its owner ended it, since the clean-up was cut short or never begun
-        require(last.type is EntryType.CANCEL_RUN, "a cancelled run does not end so")
-        _same(cursor, last.type, last.cause or Seq(0), last.body)
-    try:
-        cursor.finish()
-    except Divergence as error:
-        raise Broken(f"replay is not the journal: {error}") from error
-
-
-def _same(cursor: Cursor, type_: EntryType, cause: Seq, body: bytes) -> None:
-    try:
-        cursor.next(type_, cause, body)
-    except Divergence as error:
-        raise Broken(f"replay is not the journal: {error}") from error
+def _named(state: RunState) -> str:
+    """As in the table of `tests/sandbox/journal/test_state.py`."""
+    if state.started is None:
+        return "new"
+    if state.end is not None:
+        return "ended"
+    return (
+        "active" if state.cancelling is None else "aborting" if state.cancelling == "limit" else "cancelling"
+    )

@@ -6,13 +6,19 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from sandbox.activation import live_run
+from app.dispatcher import children
+from app.dispatcher import loop as dispatcher_loop
+from app.dispatcher.children import ChildEnds
+from sandbox.activation import forking, live_run
 from sandbox.activation.inbox import Inbox
 from sandbox.journal import decide
 from sandbox.journal.decide import Append
+from sandbox.journal.entries import EntryType
 from sandbox.journal.errors import Unavailable
-from sandbox.store import memory
-from sandbox.store.interface import CommandAppend, EventAppend, Guard
+from sandbox.journal.fork import Fate, Matching
+from sandbox.journal.ids import RunId
+from sandbox.store import memory, memory_quarantine
+from sandbox.store.interface import CommandAppend, EventAppend, EventOutcome, EventVerdict, Guard
 from sandbox.store.memory import MemoryStore
 from sandbox.store.memory_runs import MemoryRun
 from sandbox.worker.ownership import Ownership
@@ -186,6 +192,140 @@ def a_superseded_worker_goes_on() -> Any:
 def _whoever_owns_it(run: Any, *, owned: bool, before: int, recorded: int) -> Any:
     del owned
     return Append() if run.status == "active" and before == recorded else decide.Refusal("not_owner")
+
+
+# -- Forks
+
+
+@mutation
+def a_fork_makes_its_parents_calls_again() -> Any:
+    return patch.object(Matching, "_fate", lambda _self, _call: Fate.ANEW)
+
+
+@mutation
+def a_fork_stops_matching_at_the_first_outcome() -> Any:
+    real = Matching.next
+
+    def once(self: Matching) -> Any:
+        found = real(self)
+        self.over = self.over or found is None or found.type is EntryType.TOOL_CALL_COMPLETED
+        return found
+
+    return patch.object(Matching, "next", once)
+
+
+@mutation
+def the_other_calls_of_a_changed_event_are_made_anew() -> Any:
+    real = Matching._differ
+
+    def differ(self: Matching, *made: Any) -> None:
+        real(self, *made)
+        self._unused.clear()
+
+    return patch.object(Matching, "_differ", differ)
+
+
+@mutation
+def what_comes_while_a_fork_is_made_is_forgotten() -> Any:
+    return patch.object(memory, "hold", lambda _run, _event: EventVerdict(EventOutcome.APPENDED))
+
+
+@mutation
+def a_fork_is_begun_again_after_a_crash() -> Any:
+    real = forking._append
+
+    async def anew(facts: Any, prefix: Any, first: Any, store: Any, owner_epoch: int) -> Any:
+        recorded = prefix.entries[: first - 1]
+        return await real(
+            facts, replace(prefix, entries=[*recorded, *prefix.entries]), first, store, owner_epoch
+        )
+
+    return patch.object(forking, "_append", anew)
+
+
+@mutation
+def a_fork_gives_up_the_key_of_a_lost_call() -> Any:
+    return patch.object(Matching, "_key", lambda _self, _step, _fate: None)
+
+
+@mutation
+def a_fork_takes_an_outcome_of_another_call() -> Any:
+    real = Matching._deliver
+
+    def deliver(self: Matching, entry: Any) -> Any:
+        if entry.type is EntryType.TOOL_CALL_COMPLETED and len(self._calls) > 1:
+            first, second = list(self._calls)[:2]
+            self._calls[first], self._calls[second] = self._calls[second], self._calls[first]
+        return real(self, entry)
+
+    return patch.object(Matching, "_deliver", deliver)
+
+
+@mutation
+def an_abandoned_fork_stays_where_it_is() -> Any:
+    def leave(run: MemoryRun, _now: Any) -> list[Any]:
+        del run
+        return []
+
+    return patch.object(memory_quarantine, "leave_fork", leave)
+
+
+# -- Child runs
+
+
+@mutation
+def a_call_starts_a_child_each_time_it_is_claimed() -> Any:
+    count = [0]
+
+    def another(_run: Any, _call: int, _since: Any) -> RunId:
+        count[0] += 1
+        return RunId(f"child{count[0]}")
+
+    async def none_known(_self: MemoryStore, _call: Any) -> None:
+        """Whether there is one is not looked at."""
+
+    return _both(
+        patch.object(children, "child_id", another), patch.object(MemoryStore, "started_child", none_known)
+    )
+
+
+@mutation
+def the_dispatcher_looks_only_when_it_is_told() -> Any:
+    return patch.object(dispatcher_loop, "POLL_MAX_S", 1e9)
+
+
+@mutation
+def the_news_of_a_child_is_forgotten_before_it_is_told() -> Any:
+    real = MemoryStore.read_child_news
+
+    async def read(self: MemoryStore, limit: int) -> Any:
+        news = await real(self, limit)
+        await self.forget_child_news(news)
+        return news
+
+    return patch.object(MemoryStore, "read_child_news", read)
+
+
+@mutation
+def children_outlive_the_runs_that_awaited_them() -> Any:
+    async def cancel(_self: ChildEnds, _namespace: Any, _parent: Any, _child: Any) -> None:
+        """Let it go on."""
+
+    return patch.object(ChildEnds, "_cancel", cancel)
+
+
+@mutation
+def a_call_gets_the_end_of_another_child() -> Any:
+    real = MemoryStore.calls_held_by
+
+    async def held(self: MemoryStore, namespace: Any, child: Any) -> Any:
+        found = [row.claim_id for _, row in self._held() if row.claim_id != child]
+        return await real(self, namespace, found[0] if found else child)
+
+    return patch.object(MemoryStore, "calls_held_by", held)
+
+
+# -- The simulation's own part
 
 
 @mutation

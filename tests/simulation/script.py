@@ -2,6 +2,10 @@
 
 A seed is a script: what it does depends only on the events that it was given so far, so any isolate with the
 same seed does the same again. Its rules are those of the prelude (sandbox/epochs/e1/src/deliver.js).
+
+A seed may be edited, as a script is for a fork: `7/0~log` logs more, `7/0~args3` gives its third call other
+arguments, `7/0~tail4` goes another way from its fourth event on. `7/0~flows` calls many workflows, `7/0~limit` exceeds
+a limit. `7/0>2` is the workflow that call 2 of 7/0 starts.
 """
 
 import asyncio
@@ -17,6 +21,9 @@ RUNNING, RETURNING, FAILING, CANCELLING, ENDED = "running", "returning", "failin
 NAMES = ("go", "stop")
 TOOLS = ("host.once", "host.again", "mcp.once", "mcp.again", "host.gated")
 UNGATED = TOOLS[:-1]
+WORKFLOWS = ("workflows.child", "workflows.child.start")
+DEPTH_MAX = 2
+"""So deep do workflows call workflows."""
 DELAYS_MS = (0, 0.5, 40, 700, 3_000, 12_000)
 ACTIONS_MAX = 24
 CALL, TIMER, WAIT = "call", "timer", "wait"
@@ -36,7 +43,10 @@ class Script:
     """One run as the sandbox sees it; `deliver` gives an event, the commands gather in `commands`."""
 
     def __init__(self, seed: str) -> None:
-        self.random = Random(seed)
+        base, *edits = seed.split("~")
+        self.random = Random(base)
+        self._edits = edits
+        depth = base.count(">")
         self.stage = RUNNING
         self.delivered = -1
         self.commands: list[dict[str, Any]] = []
@@ -51,8 +61,15 @@ class Script:
         self._end_reason: str | None = None
         self._failed_by = 0
         self._events = 0
-        self._left = self.random.randrange(1, ACTIONS_MAX)
+        self._left = self.random.randrange(1, ACTIONS_MAX >> depth)
+        calls = depth < DEPTH_MAX and (self.random.random() < 0.5 or "flows" in edits)
+        self._tools = (*TOOLS, *WORKFLOWS) if calls else TOOLS
+        self._ungated = (*UNGATED, *WORKFLOWS[:1]) if calls else UNGATED
         self._limit_at = self.random.randrange(2, 12) if self.random.random() < 0.06 else 0
+        if "limit" in edits:
+            self._limit_at = self.random.randrange(2, 5)
+        if "flows" in edits:
+            self._tools = (*self._tools, *WORKFLOWS, *WORKFLOWS)
         self._bursts = self.random.choice(((0, 1), (1, 1, 2), (1, 2, 4)))
 
     def deliver(self, event: dict[str, Any]) -> None:
@@ -62,6 +79,8 @@ class Script:
         if self.stage == ENDED:
             return
         self._events += 1
+        if f"tail{self._events}" in self._edits:
+            self.random = Random(f"{self.random.random()} another way")
         if self._events == self._limit_at and self.stage == RUNNING and event["type"] != "cancel_requested":
             raise LimitExceeded("cpu", 5_000, 5_001, event["seq"], cpu_us=7)
         match event["type"]:
@@ -169,6 +188,8 @@ class Script:
     def _react(self) -> None:
         if not self._accepting:
             return
+        if "log" in self._edits:
+            self._emit("log", level="debug", values='["added"]')
         for _ in range(self.random.choice(self._bursts)):
             if self._left > 0:
                 self._left -= 1
@@ -194,10 +215,13 @@ class Script:
         if self._cleaning_up:
             del self._pending[CALL, n]
         self._outstanding += 1
-        args = json.dumps({"n": n, "pad": "x" * self.random.choice((0, 0, 0, 30))})
+        pad = "x" * self.random.choice((0, 0, 0, 30))
+        if f"args{n}" in self._edits:
+            pad += "edited"
+        args = json.dumps({"n": n, "pad": pad})
         fields: dict[str, Any] = {
             "call": n,
-            "tool": self.random.choice(UNGATED if self._cleaning_up else TOOLS),
+            "tool": self.random.choice(self._ungated if self._cleaning_up else self._tools),
             "args": args,
         }
         if self.random.random() < 0.2:
@@ -296,6 +320,7 @@ class ScriptedIsolate:
 
     async def close(self) -> None:
         self.lost = True
+        await asyncio.sleep(0)
 
 
 @dataclass
@@ -306,5 +331,6 @@ class ScriptedIsolates:
     opened: dict[str, int] = field(default_factory=dict)
 
     async def open(self, setup: RunSetup) -> IsolateHandle:
+        await asyncio.sleep(0)
         self.opened[setup.run] = self.opened.get(setup.run, 0) + 1
         return ScriptedIsolate(Script(setup.compiled.js), setup.run, self.weather)

@@ -7,74 +7,71 @@ import asyncio
 import contextlib
 import logging
 import sys
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+from unittest.mock import patch
 
-from sandbox.activation.drafts import PinnedTool
-from sandbox.activation.setup import pinned_tools
-from sandbox.isolate.compiled import Compiled
-from sandbox.journal.canonical import value_of
-from sandbox.journal.codec import encode_body
-from sandbox.journal.entries import Actor, Limits, RunStarted
-from sandbox.journal.ids import Digest, NamespaceId, RunId, TimeMs
-from sandbox.store.interface import RunFacts, RunStatus, StartRun
-from tests.simulation.actors import (
-    DRILL,
-    EPOCH,
-    ORGANIZATION,
-    Executor,
-    Harness,
-    Isolates,
-    patiently,
-    serve_dispatcher,
-    serve_scheduler,
-    serve_worker,
-)
+from app.dispatcher import children
+from sandbox.activation import forking, live_run
+from sandbox.store.interface import RunStatus
+from tests.simulation.actors import Isolates, serve_dispatcher, serve_scheduler, serve_worker
 from tests.simulation.checks import Broken, require
+from tests.simulation.crashes import Point, points, standing_at
+from tests.simulation.customers import DRILL, Executor, Harness, patiently
 from tests.simulation.loop import Process
-from tests.simulation.script import TOOLS
-from tests.simulation.world import START_MS, World
+from tests.simulation.starting import Where
+from tests.simulation.world import World
 
 PEACE_S = 900.0
 """How long runs may take to end when nothing goes wrong any more."""
 OFTEN = {"worker": 1.0, "scheduler": 2.0, "dispatcher": 3.0, "executor": 6.0}
 """Some take few steps; they would hardly ever die in the middle of something."""
-SCRIPT = Digest("sha256:" + "5" * 64)
-PINNED = tuple(
-    {"name": name, "kind": "mcp" if name.startswith("mcp") else "host", "idempotent": name.endswith("again")}
-    | ({"approval": {"expires_ms": 15_000}} if name.endswith("gated") else {})
-    for name in TOOLS
-)
+FORKS_MAX = 4
+LOG_SHOWN = 400
 
 
 @dataclass(frozen=True)
 class Played:
     seed: int
     trace: str
-    runs: dict[str, int]
+    runs: Counter[str]
     """How the runs ended, by status."""
-    steps: int
-    crashes: int
-    pauses: int
+    counts: Counter[str]
+    """What went wrong, and what happened, how often."""
+    crashed_at: Counter[Point]
+    pairs: Counter[tuple[str, str]]
+    """(state, entry) that were seen."""
     virtual_s: float
 
 
+@dataclass
 class Simulation:
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.world = World(seed)
+    seed: int
+    processes: list[Process] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.world = World(self.seed)
         self._random = self.world.random
-        self._tools: dict[str, PinnedTool] = pinned_tools(PINNED)
-        self._scripts: dict[RunId, str] = {}
-        self._kinds: dict[str, int] = {}
-        self._restarting: set[str] = set()
+        self._kinds: Counter[str] = Counter()
         self.world.loop.before_step = self._before_step
 
     def play(self) -> Played:
         """Errors: Broken, with the seed in its message."""
         world = self.world
         before = asyncio.events._get_running_loop()
+        secret = Random(self.seed)
         try:
-            world.loop.run_until_complete(world.server.spawn(self._play()))
+            with (
+                world.clocks(),
+                patch.object(children.secrets, "token_hex", lambda size: secret.randbytes(size).hex()),
+                patch.object(forking, "CHUNK_ENTRIES", self._random.choice((1, 3, 500))),
+                patch.object(live_run, "CHUNK_BYTES", self._random.choice((200, 1024 * 1024))),
+            ):
+                world.loop.run_until_complete(world.server.spawn(self._play()))
             require(not world.loop.faults, f"nobody caught: {world.loop.faults[:3]}")
         except Broken as error:
             raise Broken(f"seed {self.seed}: {error}") from error
@@ -82,11 +79,15 @@ class Simulation:
             asyncio.events._set_running_loop(before)
             world.loop.bury()
             world.loop.close()
-        ends: dict[str, int] = {}
-        for run in world.journals.runs.values():
-            ends[run.status.name.lower()] = ends.get(run.status.name.lower(), 0) + 1
+        ends = Counter(run.status.name.lower() for run in world.journals.runs.values())
         return Played(
-            self.seed, world.trace, ends, world.checks.steps, world.crashes, world.pauses, world.loop.now_s
+            self.seed,
+            world.trace,
+            ends,
+            world.counts,
+            world.crashed_at,
+            world.checks.pairs,
+            world.loop.now_s,
         )
 
     async def _play(self) -> None:
@@ -97,141 +98,115 @@ class Simulation:
             self._start("scheduler")
             self._start("dispatcher")
             self._start("executor")
-        harness = Harness(world, Process(world.loop, "harness", mortal=False))
-        runs = []
+        harness = Harness(world, world.process("harness", mortal=False))
         for number in range(self._random.choice((1, 3, 5))):
             await asyncio.sleep(self._random.choice((0.0, 0.0, 1.0, 5.0)))
-            runs.append(await self._start_run(harness, number))
-        await harness.annoy(runs, self._random.choice((5.0, 20.0, 60.0)))
-        world.faults.on = False
-        for process in list(self._paused):
-            process.resume()
-        await self._peace(harness, runs)
-        for where in runs:
-            world.checks.ended(world.journals.runs[where], self._tools, self._scripts[where[1]])
+            world.tick()
+            await harness.start(world.starting.root(number))
+        forks_max = self._random.choice((0, 2, FORKS_MAX))
+        await harness.annoy(self._random.choice((5.0, 20.0, 60.0)), forks_max)
+        await self._peace(harness)
+        if self._random.random() < 0.3 or world.favours == "forks":  # once more, now that more has ended
+            world.faults.on = True
+            world.tick()
+            for parent in [where for where in harness.runs if self._random.random() < 0.25][:FORKS_MAX]:
+                await harness.fork(parent)
+            await harness.annoy(10.0, world.starting.forks)
+            await self._peace(harness)
+        world.checks.all_ended()
 
-    async def _peace(self, harness: Harness, runs: list[tuple[NamespaceId, RunId]]) -> None:
+    async def _peace(self, harness: Harness) -> None:
+        """Nothing goes wrong any more: everything that has begun comes to an end."""
+        self.world.faults.on = False
+        for process in self.processes:
+            process.resume()
         loop = self.world.loop
         gives_up = loop.time() + PEACE_S
         last_word = loop.time() + 60.0
-        while active := [where for where in runs if self.world.journals.runs[where].status in OPEN]:
+        while active := [where for where, run in harness.runs.items() if run.status in OPEN]:
             for where in active:
-                if self.world.journals.runs[where].status is RunStatus.QUARANTINED:
+                if harness.runs[where].status is RunStatus.QUARANTINED:
                     await self._release(harness, where)
                 elif loop.time() > last_word:
                     await harness.cancel(where, "user")
-            stuck = [
-                (w, self.world.journals.runs[w].pending, self.world.journals.runs[w].owner) for w in active
-            ]
+            stuck = [(where, harness.runs[where].pending, harness.runs[where].owner) for where in active]
             require(loop.time() < gives_up, f"runs do not end: {stuck[:1]}")
             await asyncio.sleep(2.0)
 
-    async def _release(self, harness: Harness, where: tuple[NamespaceId, RunId]) -> None:
+    async def _release(self, harness: Harness, where: Where) -> None:
         """What an operator does about a run whose child died twice; nothing but that and drills may put one there."""
         report = self.world.journals.quarantined[where[1]]
         known = "killed by the simulation" in str(report["message"]) or report["message"] == DRILL
-        require(known, f"a run is quarantined: {report}")
+        require(known, f"a run is quarantined: {where} {report}")
         await patiently(lambda: harness.line.release_quarantined(*where))
 
     # -- Processes
 
     def _start(self, kind: str) -> None:
-        number = self._kinds[kind] = self._kinds.get(kind, 0) + 1
+        self._kinds[kind] += 1
+        number = self._kinds[kind]
         world = self.world
-        process = Process(world.loop, f"{kind}{number}")
-        process.on_death.append(lambda: self._restart(kind))
-        self._alive.append(process)
-        if kind == "worker":
-            warm = self._random.choice((0, 1, 100))
-            drain_at = self._random.choice((3.0, 30.0, 1e6, 1e6)) if world.faults.on else 1e9
-            process.spawn(self._until_drained(process, warm, drain_at))
-        elif kind == "scheduler":
-            process.spawn(serve_scheduler(world, process))
-        elif kind == "dispatcher":
-            process.spawn(serve_dispatcher(world, process, number))
-        else:
-            process.spawn(Executor(world, process, None).serve())
+        process = world.process(f"{kind}{number}")
+        process.on_death.append(partial(self._restart, kind))
+        self._draw_fate(process)
+        self.processes.append(process)
+        drain_at = self._random.choice((3.0, 30.0, 1e6, 1e6, 1e6, 1e6)) if world.faults.on else 1e9
+        if world.favours == "drains" and world.faults.on:
+            drain_at = self._random.uniform(0.5, 10.0)
+        match kind:
+            case "worker":
+                work = serve_worker(
+                    world, process, Isolates(world), warm=self._random.choice((0, 1, 100)), drain_at=drain_at
+                )
+            case "scheduler":
+                work = serve_scheduler(world, process, drain_at=drain_at)
+            case "dispatcher":
+                work = serve_dispatcher(world, process, number, drain_at=drain_at)
+            case _:
+                work = Executor(world, process, None).serve()
+        process.spawn(self._until_drained(process, work))
 
-    async def _until_drained(self, process: Process, warm: int, drain_at: float) -> None:
-        await serve_worker(self.world, process, Isolates(self.world), warm=warm, drain_at=drain_at)
+    async def _until_drained(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
+        await work
+        self.world.counts["drained"] += 1
         process.kill()
 
     def _restart(self, kind: str) -> None:
         self.world.server.soon(self._random.choice((0.05, 1.0, 4.0)), self._start, kind)
 
-    @property
-    def _paused(self) -> list[Process]:
-        return [process for process in self._alive if process.frozen is not None]
-
-    @property
-    def _alive(self) -> list[Process]:
-        return self.__dict__.setdefault("_processes", [])
-
-    def _before_step(self, process: Process) -> None:
+    def _draw_fate(self, process: Process) -> None:
         often = OFTEN[process.name.rstrip("0123456789")]
-        if self.world.faults.crashes(often):
-            self.world.crashes += 1
-            self.world.note(process.name, "killed")
-            process.kill()
-        elif process.frozen is None and self.world.faults.pauses(often):
-            self.world.pauses += 1
-            self.world.note(process.name, "paused")
+        process.dies_in = self.world.faults.dies_in(often)
+        process.pauses_in = self.world.faults.pauses_in(often)
+
+    def _before_step(self, process: Process, handle: asyncio.Handle) -> None:
+        world = self.world
+        if not world.faults.on:
+            return
+        if world.aims and any(at in world.aims and at not in world.crashed_at for at in standing_at(handle)):
+            world.counts["aimed crashes"] += 1
+            self._kill(process, handle)
+            return
+        process.dies_in -= 1
+        process.pauses_in -= 1
+        if process.dies_in == 0:
+            self._kill(process, handle)
+        elif process.pauses_in == 0 and process.frozen is None:
+            world.counts["pauses"] += 1
+            world.note(process.name, "paused")
             process.pause()
-            self.world.server.soon(self._random.choice((0.5, 5.0, 12.0, 40.0)), process.resume)
+            world.server.soon(self._random.choice((0.5, 5.0, 12.0, 40.0)), self._resume, process)
 
-    # -- Runs
+    def _resume(self, process: Process) -> None:
+        process.resume()
+        self._draw_fate(process)
 
-    async def _start_run(self, harness: Harness, number: int) -> tuple[NamespaceId, RunId]:
-        namespace = NamespaceId(f"n{number % 2}")
-        run = RunId(f"run{number}")
-        seed = f"{self.seed}/{number}"
-        self._scripts[run] = seed
-        journals = self.world.journals
-        journals.facts[namespace, run] = RunFacts(
-            namespace=namespace,
-            namespace_name=namespace,
-            organization=ORGANIZATION,
-            run=run,
-            epoch=EPOCH,
-            script=SCRIPT,
-            compiled=Compiled(seed, [], "main").to_json(),
-            toolset="tools",
-            tools=PINNED,
-            labels={},
-        )
-        held_s = self._random.choice((0, 0, 0, 0, 6))
-        ttl_ms = self._random.choice((8_000, 60_000, 86_400_000, 86_400_000))
-        now = TimeMs(START_MS + int(self.world.loop.time() * 1_000) + held_s * 1_000)
-        started = RunStarted(
-            input=value_of(None),
-            script=SCRIPT,
-            toolset=None,
-            seed="0" * 32,
-            epoch=EPOCH,
-            deadline=TimeMs(now + ttl_ms),
-            labels={},
-            limits=Limits(),
-            started_by=Actor("key", "k"),
-        )
-        request = StartRun(
-            namespace=namespace,
-            organization=ORGANIZATION,
-            run=run,
-            body=encode_body(started),
-            epoch=EPOCH,
-            time=now,
-            ttl_ms=ttl_ms,
-            script=SCRIPT,
-            toolset="tools",
-            toolset_digest=SCRIPT,
-            workflow=None,
-            labels={},
-            created_by=("key", "k"),
-            idempotency_key=run,
-            held=held_s > 0,
-        )
-        await patiently(lambda: harness.line.start_run(replace(request)))
-        return namespace, run
+    def _kill(self, process: Process, handle: asyncio.Handle) -> None:
+        world = self.world
+        world.counts["crashes"] += 1
+        world.crashed_at.update(point for point in standing_at(handle) if point in points())
+        world.note(process.name, "killed")
+        process.kill()
 
 
 OPEN = {RunStatus.ACTIVE, RunStatus.QUARANTINED}
@@ -249,7 +224,7 @@ def main() -> int:
         try:
             print(simulation.play())
         finally:
-            print("\n".join(simulation.world.log[-400:]))
+            print("\n".join(simulation.world.log[-LOG_SHOWN:]))
     return 0
 
 

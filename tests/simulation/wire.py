@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sandbox.journal.canonical import value_of_text
+from sandbox.journal.entries import Value
 from sandbox.journal.errors import Unavailable
-from sandbox.journal.ids import NamespaceId, Sha256, WorkerId
+from sandbox.journal.ids import NamespaceId, RunId, Sha256, WorkerId
 from sandbox.store.hints import Message
-from sandbox.store.interface import CommandAppend, EventAppend, EventOutcome, StartOutcome
+from sandbox.store.interface import CommandAppend, EventAppend, EventOutcome, StartOutcome, StartRun
 from sandbox.store.memory import MemoryStore
 from sandbox.store.postgres.announcing import announce_event
+from sandbox.store.postgres.children import ChildStart
 from tests.simulation.loop import Process
 from tests.simulation.world import World
 
@@ -43,7 +46,10 @@ class Endpoint:
                 endpoint._arrive(message)
 
     def _arrive(self, message: Message) -> None:
-        for delay_s in self._world.faults.hint_delays():
+        delays = self._world.faults.hint_delays()
+        if len(delays) != 1:
+            self._world.counts["hints doubled" if delays else "hints lost"] += 1
+        for delay_s in delays:
             self._process.soon(delay_s, self._handle, message)
 
     def _handle(self, message: Message) -> None:
@@ -91,6 +97,19 @@ class Line:
             self._hints.send("worker", {"k": "ready"})
         return verdict
 
+    async def start_child(
+        self, call: Any, claim_id: str, child: RunId, request: StartRun | None, *, awaited: bool
+    ) -> Any:
+        if request is not None:
+            self._world.starting.child(request)
+        options = {"awaited": awaited}
+        done = await self._ask(
+            "start_child", self.real.start_child, (call, claim_id, child, request), options
+        )
+        if self._hints is not None and done is ChildStart.NEW:
+            self._hints.send("worker", {"k": "ready"})
+        return done
+
     async def begin_runs(self, runs: Any) -> Any:
         begun = await self._ask("begin_runs", self.real.begin_runs, (runs,), {})
         if begun and self._hints is not None:
@@ -100,6 +119,8 @@ class Line:
     async def _ask(self, name: str, method: Any, args: Any, options: Any) -> Any:
         world = self._world
         fate = world.faults.of_request(name)
+        if fate != "fine":
+            world.counts["requests lost" if fate == "lost" else "answers lost"] += 1
         answer: asyncio.Future[Any] = world.loop.create_future()
         world.server.soon(world.faults.latency(), self._serve, answer, name, method, args, options, fate)
         return await answer
@@ -142,6 +163,18 @@ class BigValues:
     async def put(self, namespace: NamespaceId, sha256: Sha256, data: bytes) -> None:
         await self._trip()
         self._world.values[namespace, sha256] = data
+
+    async def text(self, namespace: NamespaceId, value: Value) -> bytes:
+        """As the control plane reads it."""
+        if value.text is not None:
+            await self._trip()
+            return value.text
+        return await self.get(namespace, value.sha256)
+
+    async def store(self, namespace: NamespaceId, text: bytes) -> Value:
+        value = value_of_text(text)
+        await self.put(namespace, value.sha256, text)
+        return value
 
     async def _trip(self) -> None:
         await asyncio.sleep(self._world.faults.latency())

@@ -2,22 +2,33 @@
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from sandbox.isolate.api import ChildDied, IsolateLost
+from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, RunId, Sha256, TimeMs
 from sandbox.store.memory import Journals
 from tests.simulation.checks import Broken, Checks
-from tests.simulation.loop import Process, SimLoop
+from tests.simulation.crashes import Point, points
+from tests.simulation.loop import PROCESS, Process, SimLoop
+from tests.simulation.starting import Starting
 
 if TYPE_CHECKING:
     from tests.simulation.wire import Endpoint
 
-APPENDS = frozenset({"append_event", "append_commands"})
+APPENDS = frozenset({"append_event", "append_commands", "append_fork"})
 START_MS = 1_700_000_000_000
+SKEWS_S = (-3_600.0, 0.0, 0.0, 3_600.0)
+AIMS = 30
+"""At so many of the awaits of our code a simulation that takes aim kills whoever stands there, once at each."""
+FAVOURS = ("", "", "", "flows", "flows", "forks", "forks", "limit", "deaths", "drains")
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class Rates:
             hint_lost=pick((0.0, 0.1, 0.6, 1.0)),
             hint_doubled=pick((0.0, 0.2)),
             isolate_lost=pick((0.0, 0.02, 0.2)),
-            child_died=pick((0.0, 0.0, 0.02)),
+            child_died=pick((0.0, 0.0, 0.02, 0.3)),
         )
 
 
@@ -68,6 +79,12 @@ class Faults:
             return "lost"
         return "unknown" if name != "value" and self._happens(self.rates.unknown) else "fine"
 
+    async def travel(self) -> None:
+        """To something that is not the database, and back."""
+        await asyncio.sleep(self.latency())
+        if self._happens(self.rates.lost):
+            raise Unavailable("nothing answered")
+
     def latency(self) -> float:
         return self._random.choice((0.0, 0.001, 0.002, 0.02))
 
@@ -77,11 +94,15 @@ class Faults:
         delays = [self._random.choice((0.0, 0.001, 0.01, 0.3))]
         return [*delays, self._random.random()] if self._happens(self.rates.hint_doubled) else delays
 
-    def crashes(self, often: float) -> bool:
-        return self._happens(self.rates.crash * often)
+    def dies_in(self, often: float) -> int:
+        """After how many steps a process is killed; -1: never."""
+        return self._steps(self.rates.crash * often)
 
-    def pauses(self, often: float) -> bool:
-        return self._happens(self.rates.pause * often)
+    def pauses_in(self, often: float) -> int:
+        return self._steps(self.rates.pause * often)
+
+    def _steps(self, rate: float) -> int:
+        return 1 + int(self._random.expovariate(rate)) if rate > 0 else -1
 
     async def delivering(self, run: str) -> None:
         """The weather of isolates: a delivery takes a while, and is not always finished."""
@@ -98,11 +119,24 @@ class World:
         self.loop = SimLoop(Random(self.random.getrandbits(64)))
         self.faults = Faults(Random(self.random.getrandbits(64)), Rates.drawn(self.random))
         self.journals = Journals(TimeMs(START_MS))
-        self.checks = Checks(self.journals)
+        self.counts: Counter[str] = Counter()
+        """What has happened, by what one would call it."""
+        self.crashed_at: Counter[Point] = Counter()
+        self.aims: frozenset[Point] = frozenset()
+        """Awaits at which this simulation kills, once at each."""
+        self.favours = self.random.choice(FAVOURS)
+        """What there is much of in it."""
+        if seed % 3 == 0:
+            self.aims = frozenset(self.random.sample(sorted(points()), AIMS))
+        if self.favours == "deaths":
+            self.faults.rates = replace(self.faults.rates, child_died=0.5)
+        edit = f"~{self.favours}" if self.favours in {"flows", "limit"} else ""
+        self.starting = Starting(seed, Random(self.random.getrandbits(64)), self.journals, edit)
+        self.checks = Checks(self.journals, self.starting.scripts, self.counts)
         self.server = Process(self.loop, "server", mortal=False)
         self.endpoints: list[Endpoint] = []
         self.values: dict[tuple[NamespaceId, Sha256], bytes] = {}
-        self.crashes = self.pauses = 0
+        self.skews = Random(self.random.getrandbits(64))
         self._trace = hashlib.sha256()
         self.log: list[str] | None = None
 
@@ -115,7 +149,7 @@ class World:
             raise
 
     def _execute(self, who: str, name: str, method: Any, args: Sequence[Any], options: Any) -> Any:
-        self.journals.time = TimeMs(START_MS + int(self.loop.now_s * 1_000))
+        self.tick()
         if name == "append_event":
             self.checks.before_event(args[0])
         step = method(*args, **options)
@@ -130,10 +164,33 @@ class World:
         self.checks.after(name, args, result)
         return result
 
-    def effect(self, run: RunId, call: int, *, idempotent: bool) -> None:
+    def process(self, name: str, *, mortal: bool = True) -> Process:
+        """On a host whose clock is right, or an hour off."""
+        return Process(self.loop, name, mortal=mortal, skew_s=self.skews.choice(SKEWS_S))
+
+    @contextmanager
+    def clocks(self) -> Iterator[None]:
+        """Whoever of the simulated reads its host's clock gets what that shows."""
+
+        def host() -> float | None:
+            process = PROCESS.get()
+            return None if process is None else START_MS / 1_000 + process.clock()
+
+        true_s, true_ns = time.time, time.time_ns
+        with (
+            patch.object(time, "time", lambda: true_s() if (now := host()) is None else now),
+            patch.object(time, "time_ns", lambda: true_ns() if (now := host()) is None else int(now * 1e9)),
+        ):
+            yield
+
+    def tick(self) -> None:
+        """The database's clock goes with the world."""
+        self.journals.time = TimeMs(START_MS + int(self.loop.now_s * 1_000))
+
+    def effect(self, run: RunId, call: int, body: bytes, *, idempotent: bool) -> None:
         """A tool does what it does."""
         try:
-            self.checks.effect(run, call, idempotent=idempotent)
+            self.checks.effect(run, call, body, idempotent=idempotent)
         except Broken as error:
             self.loop.fatal = error
 

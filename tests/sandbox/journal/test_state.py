@@ -1,5 +1,6 @@
 """The fold as transcripts: entries in, state out; and every (state, entry type) pair reached or refused."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import TYPE_NAMES, TYPE_OF
 from sandbox.journal.entries import EntryType
 from sandbox.journal.errors import ImpossibleEntry
-from sandbox.journal.ids import Seq, TimeMs
+from sandbox.journal.ids import RunId, Seq, TimeMs
 from sandbox.journal.state import RunState, apply, delivery_order, fold
 from tests.fixtures.entries import call, failure, journal, result, run_started, signal, timer
 
@@ -157,6 +158,18 @@ def test_a_gated_call_has_no_outcome_before_its_approval() -> None:
             fold(journal(START, *steps))
 
 
+def test_a_fork_knows_that_an_approved_call_of_its_parent_was_lost() -> None:
+    gated = call(1, approval=True)
+    lost = e.ToolCallCompleted(1, None, e.ToolFailure("OutcomeUnknownError", None, "?"), 1)
+    line = e.Origin(RunId("r"), {}, TimeMs(9_000), None)
+    forked = run_started(parent=e.Parent(RunId("r"), "fork"), forked_at=TimeMs(5), origin=line)
+    assert not fold(journal(forked, gated, lost)).calls
+    with pytest.raises(ImpossibleEntry, match="not approved"):
+        fold(journal(START, gated, lost))
+    with pytest.raises(ImpossibleEntry, match="not approved"):
+        fold(journal(forked, gated, result(1)))
+
+
 @pytest.mark.parametrize(
     ("steps", "reason"),
     [
@@ -270,14 +283,15 @@ def test_an_operator_may_abandon_a_run_that_nobody_cancelled() -> None:
     assert fold(journal(START, e.RunAborted("abandoned", None, None))).status == "aborted"
 
 
-def test_the_table_of_transitions_is_complete() -> None:
-    """Every pair is one of the two above; shown with `-rP` or `-s`."""
+def test_the_table_of_transitions_is_complete(record_property: Callable[[str, object], None]) -> None:
+    """Every pair is one of the two above; the table is printed when all tests have run."""
     width = max(map(len, TYPE_NAMES.values()))
-    print("\n" + " " * width, *_STATES, sep="  ")
+    lines = ["  ".join([" " * width, *_STATES])]
     for type_ in EntryType:
         cells = ["reached" if TYPE_NAMES[type_] in _LEGAL[name].split() else "refused" for name in _STATES]
         shown = [cell.ljust(len(name)) for cell, name in zip(cells, _STATES, strict=True)]
-        print(TYPE_NAMES[type_].ljust(width), *shown, sep="  ")
+        lines.append("  ".join([TYPE_NAMES[type_].ljust(width), *shown]))
         assert "reached" in cells, f"no state takes {TYPE_NAMES[type_]}"
     assert set(_LEGAL) == set(_STATES)
     assert set(_EXAMPLES) == set(EntryType)
+    record_property("printed", "\n".join(["Each state of a run, each entry:", *lines]))
