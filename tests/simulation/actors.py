@@ -10,6 +10,7 @@ from app.dispatcher.loop import Dispatcher
 from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import failed
 from app.scheduler.loop import run_scheduler
+from sandbox.compiler.json_schema import ValueValidator
 from sandbox.isolate.api import IsolateHandle, RunSetup
 from sandbox.journal.fork import idempotency_key
 from sandbox.journal.ids import Json
@@ -22,6 +23,8 @@ from tests.simulation.starting import EPOCH, PINNED, PINS, Scripts, Workflows
 from tests.simulation.verdicts import require
 from tests.simulation.wire import BigValues, Endpoint, Line
 from tests.simulation.world import World
+
+OBJECT = ValueValidator({"type": "object"})
 
 
 async def serve_worker(
@@ -113,7 +116,7 @@ class Toolsets:
                 server="mcp",
                 original=tool["name"],
                 retry=tool.get("retry"),
-                input=SimpleNamespace(problem=lambda _args: None),
+                input=OBJECT,
                 output=None,
                 idempotent=tool["idempotent"],
             )
