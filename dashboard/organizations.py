@@ -133,9 +133,12 @@ class Organizations:
         if request.method == "POST":
             fields = await form_of(request, session)
             try:
-                secret = await self._change_keys(own, fields)
+                with self.site.within(request, session, own.organization):
+                    secret = await self._change_keys(own, fields)
             except ApiError as error:
                 problem = str(error)
+        with self.site.within(request, session, own.organization):
+            rows = await self.keys.page(own.organization, None, KEYS_SHOWN)
         keys = [
             {
                 "id": str(row["id"]),
@@ -144,7 +147,7 @@ class Organizations:
                 "created_at": shown_time(row["created_at"]),
                 "last_used_at": shown_time(row["last_used_at"]),
             }
-            for row in await self.keys.page(own.organization, None, KEYS_SHOWN)
+            for row in rows
         ]
         return await self.site.render(
             request,

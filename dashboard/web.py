@@ -5,7 +5,8 @@ token of the session where there is one.
 """
 
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from starlette.routing import Route
 
 from sandbox.journal.entries import Actor
 from sandbox.journal.errors import ApiError, Unavailable
-from sandbox.store.postgres.reach import Reach, limit_to
+from sandbox.journal.ids import OrganizationId
+from sandbox.store.postgres.reach import Reach, limit_to, reaching
 from tenancy.errors import Unauthenticated
 from tenancy.people.service import Client, People, Session
 
@@ -77,6 +79,16 @@ class Site:
             raise SignedOut("Sign in to see this page.")
         limit_to(Reach(system=True, actor=Actor("member", found.person), ip=client_of(request).ip))
         return found
+
+    @contextmanager
+    def within(self, request: Request, session: Session, organization: OrganizationId) -> Iterator[None]:
+        """Rows of this organization alone, under row-level security: for all that a page shows of a tenant.
+
+        The caller is a member: who is one has been looked up before. People and sessions are out of reach in here.
+        """
+        actor = Actor("member", session.person)
+        with reaching(Reach(organization=organization, actor=actor, ip=client_of(request).ip)):
+            yield
 
     def begin(self, response: Response, session: Session) -> Response:
         response.set_cookie(
