@@ -25,8 +25,10 @@ LIST_TIMEOUT_S = 30.0
 IDLE_S = 120.0
 SESSIONS_MAX = 1_000
 PAGES_MAX = 50
-NOT_UNDERSTOOD = frozenset({-32000, -32600, -32601, -32020, -32022})
-"""Errors of JSON-RPC and MCP: no session, no such method, headers that do not fit, an unsupported version."""
+VERSION_REFUSED = frozenset({-32020, -32022})
+"""Errors of MCP: headers that do not fit, an unsupported version."""
+UNREAD = frozenset({-32000, -32600, -32601})
+"""Errors of JSON-RPC that servers also use for it: no session, no such request, no such method."""
 Mirrors = Mapping[tuple[str, ...], str]
 """Arguments, by their path, that a server wants to see in headers (`Mcp-Param-…`) as well: version 2026-07-28."""
 OPENINGS_MAX = 3
@@ -50,10 +52,12 @@ class ServerRefused(Exception):
         self.message = message
         self.data = data
 
-    @property
-    def not_understood(self) -> bool:
-        """The server has refused the request unread: it may speak another version by now."""
-        return self.code in NOT_UNDERSTOOD
+    def not_understood(self, *, stateful: bool) -> bool:
+        """The server has refused the request unread: it may speak another version by now.
+
+        `stateful`: it keeps a session for us, which is not to be given up for an error that says less clearly so.
+        """
+        return self.code in VERSION_REFUSED or (not stateful and self.code in UNREAD)
 
 
 def hush() -> None:
@@ -154,7 +158,9 @@ class Servers:
             if fresh is None:
                 raise
         except ServerRefused as error:
-            fresh = await self._agreed_anew(endpoint, session, known=False) if error.not_understood else None
+            if not error.not_understood(stateful=session.stateful):
+                raise
+            fresh = await self._agreed_anew(endpoint, session, known=False)
             if fresh is None:
                 raise
         return await send(fresh, max(0.0, ends - time.monotonic()))

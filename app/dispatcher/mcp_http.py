@@ -74,7 +74,7 @@ class HttpFailure:
     @property
     def not_understood(self) -> bool:
         """The server has refused the request unread: it may speak another version by now."""
-        return self.trouble is Trouble.STATUS and self.status in {400, 404, 405}
+        return self.trouble is Trouble.STATUS and self.status in {400, 404, 405} and not self.session
 
     def to_error(self) -> dict[str, Any]:
         if self.is_answer:
@@ -150,6 +150,8 @@ class McpTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
+        self.stateful = False
+        """The server keeps a session for us."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "GET" and "last-event-id" not in request.headers:
@@ -158,6 +160,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
             response = await self._inner.handle_async_request(request)
             return _streamed(request, response)
         session = "mcp-session-id" in request.headers
+        self.stateful = self.stateful or session
         waiting = WAITING.get() or Waiting()
         try:
             async with waiting.patience():

@@ -63,6 +63,7 @@ class Session:
         self._egress = egress
         self._tokens = tokens
         self._mode = mode
+        self._http = McpTransport(self._transport())
         self._leave = asyncio.Event()
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(), name="mcp session")
@@ -76,6 +77,11 @@ class Session:
     def alive(self) -> bool:
         """Whether it may be given another request."""
         return not self._owner.done() and not self._retired
+
+    @property
+    def stateful(self) -> bool:
+        """The server keeps a session for us: what it has in it would be lost with it."""
+        return self._http.stateful
 
     @property
     def running(self) -> bool:
@@ -201,7 +207,7 @@ class Session:
         try:
             async with (
                 httpx2.AsyncClient(
-                    transport=McpTransport(self._transport()),
+                    transport=self._http,
                     headers=[*self._endpoint.headers, ("accept-encoding", "identity")],
                     timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=None, write=WRITE_TIMEOUT_S),
                     trust_env=False,

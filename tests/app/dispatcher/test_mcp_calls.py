@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from app.dispatcher import mcp_http
+from app.dispatcher.breaker import FAILURES_MAX, OPEN_S
 from app.scheduler.loop import fire_due
 from tests.app.dispatcher.test_loop import begin, call, dispatching, outcomes, pin
 from tests.e2e.stack import eventually, pause
@@ -301,3 +302,33 @@ async def test_an_idle_connection_is_given_up_before_servers_do(
             opened.append(web.connections)
         first = opened[0]
         assert opened == [first, first, first + 1, first + 1]
+
+
+async def test_a_server_that_was_away_is_tried_again(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The circuit breaker over HTTP: open after so many failures, then one call finds out for all."""
+    later_s = 0.0
+    monkeypatch.setattr(
+        "app.dispatcher.mcp.time", SimpleNamespace(monotonic=lambda: time.monotonic() + later_s)
+    )
+    server = VersionServer(MODERN)
+    async with WebServer(server) as web:
+        pinned = await pin(api, f"{web.url}/mcp")
+        port = int(web.host.partition(":")[2])
+    assert pinned["warnings"] == []
+    async with dispatching(api):
+        run, puppet = await begin(api)
+
+        async def next_call() -> Any:
+            number = await call(puppet, api, "s0.greet")
+            entry = (await outcomes(api, run, number))[-1]
+            return entry["result"]["value"] if "result" in entry else entry["error"]["message"]
+
+        for _ in range(FAILURES_MAX):
+            assert "no connection to the server" in await next_call()
+        async with WebServer(server, port) as back:
+            assert "it is tried again in" in await next_call()
+            assert back.connections == 0
+            later_s += OPEN_S
+            assert await next_call() == f"{MODERN} greets nobody"
+            assert await next_call() == f"{MODERN} greets nobody"
+    assert len(server.keys) == 2

@@ -154,3 +154,24 @@ async def test_what_a_status_cannot_say_is_in_the_body(api: Api) -> None:
         (entry,) = await outcomes(api, run)
         assert greeting(entry) == ("tool_removed", "Unknown tool: gone")
     assert server.faults == []
+
+
+async def test_a_session_is_kept_whatever_a_tool_answers(api: Api) -> None:
+    """What a server has in its session, a browser say, is not given up for an error that servers use for all sorts."""
+
+    class Refusing(VersionServer):
+        def called(self, message: dict[str, Any]) -> Reply | Stream | None:
+            code = int(message["params"]["arguments"]["code"])
+            return self.error(message, code, "the tool says no", 200)
+
+    server = Refusing("2025-11-25")
+    async with WebServer(server) as web, dispatching(api):
+        await pin(api, f"{web.url}/mcp")
+        before = server.methods.count("initialize")
+        run, puppet = await begin(api)
+        for number, code in enumerate((-32000, -32600, -32601, -32603), start=1):
+            await call(puppet, api, "s0.greet", {"code": code})
+            found = await outcomes(api, run, number)
+            assert greeting(found[-1]) == ("tool_failed", "the tool says no")
+        assert server.methods.count("initialize") == before + 1
+        assert len(server.keys) == number
