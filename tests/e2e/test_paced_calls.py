@@ -13,26 +13,27 @@ from rewind import AsyncRewind
 from app.dispatcher.loop import SERVER_MAX
 from tests.e2e.stack import Stack, pause
 from tests.fixtures.mcp_versions import VersionServer, text_result
-from tests.fixtures.web_server import Reply, Stream, WebServer
+from tests.fixtures.web_server import Asked, Reply, Stream, WebServer
 
 pytestmark = pytest.mark.e2e
 
-ALLOW = {"REWIND_EGRESS_ALLOW": "127.0.0.0/8"}
+ALLOW = {"REWIND_EGRESS_ALLOW": "127.0.0.0/8,localhost"}
 PER_MS, RATE = 1_000, 4
-SCRIPT = """import { keyed, narrow, rated, stuck, wide } from "rewind:tools";
+SCRIPT = """import { http, keyed, narrow, rated, stuck, wide } from "rewind:tools";
 
 const code = async (call: Promise<any>) => { try { return await call; } catch (e: any) { return e.code; } };
 const many = (count: number, call: (n: number) => Promise<any>) => Promise.all(Array.from({ length: count }, (_, n) => call(n)));
 
-export default async function main() {
+export default async function main(input: { port: number }) {
   const stopped = Promise.all([code(stuck.greet({})), code(stuck.greet({}, { timeout: "150ms" }))]);
-  const [a, b, c, d] = await Promise.all([
+  const [a, b, c, d, e] = await Promise.all([
     many(12, () => narrow.greet({})),
     many(12, n => keyed.greet({ account: `a${n % 3}` })),
     many(12, () => rated.greet({})),
     many(80, () => wide.greet({})),
+    many(8, n => http.get(`http://${n % 2 ? "localhost" : "127.0.0.1"}:${input.port}/`)),
   ]);
-  return { counts: [a.length, b.length, c.length, d.length], stopped: await stopped };
+  return { counts: [a.length, b.length, c.length, d.length, e.length], stopped: await stopped };
 }
 """
 
@@ -71,6 +72,28 @@ class Measured(VersionServer):
         yield b"data: " + self.body({"id": message["id"], "result": text_result("done")}) + b"\n\n"
 
 
+class Hosts:
+    """A web server that counts requests at once by the host that they name."""
+
+    def __init__(self) -> None:
+        self.now: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    def __call__(self, asked: Asked) -> Stream:
+        names = (asked.headers["host"].partition(":")[0], "in all")
+        for name in names:
+            self.now[name] += 1
+            self.most[name] = max(self.most[name], self.now[name])
+
+        async def answer() -> AsyncIterator[bytes]:
+            await pause(0.06)
+            for name in names:
+                self.now[name] -= 1
+            yield b"done"
+
+        return Stream(answer(), (("Content-Type", "text/plain"),))
+
+
 @pytest.mark.timeout(180)
 async def test_limits_hold_at_the_servers(database_url: str, s3_url: str, tmp_path: Path) -> None:
     limits: dict[str, tuple[int | None, dict[str, Any]]] = {
@@ -92,14 +115,19 @@ async def test_limits_hold_at_the_servers(database_url: str, s3_url: str, tmp_pa
         mcp = [
             {"name": name, "url": f"{webs[name].url}/mcp", **fields} for name, (_, fields) in limits.items()
         ]
-        await client.toolsets.register("paced", mcp=mcp)
-        run = await client.runs.start(script=SCRIPT, toolset="paced")
+        hosts = Hosts()
+        web = await running.enter_async_context(WebServer(hosts))
+        http = {"allow": ["localhost", "127.0.0.1"], "concurrency": {"key": "host", "limit": 1}}
+        await client.toolsets.register("paced", mcp=mcp, http=http)
+        port = int(web.host.partition(":")[2])
+        run = await client.runs.start(script=SCRIPT, toolset="paced", input={"port": port})
         ended = await client.runs.wait(run.id, timeout_s=90)
         assert ended.status == "completed", ended.raw
-        assert ended.output == {"counts": [12, 12, 12, 80], "stopped": ["timeout", "timeout"]}
+        assert ended.output == {"counts": [12, 12, 12, 80, 8], "stopped": ["timeout", "timeout"]}
         journal = list(await client.runs.journal(run.id))
 
     print("\n" + "; ".join(f"{name}: {dict(server.most)}" for name, server in servers.items()))
+    assert dict(hosts.most) == {"localhost": 1, "127.0.0.1": 1, "in all": 2}
     assert servers["narrow"].most["in all"] == 2
     assert {servers["keyed"].most[f"a{number}"] for number in range(3)} == {1}
     assert servers["keyed"].most["in all"] > 1
