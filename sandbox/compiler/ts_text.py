@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sandbox.compiler.ts_types import (
     ANY,
@@ -24,6 +25,17 @@ LINE_CHARS = 100
 """An object without documentation that is no longer than this stays on one line."""
 INDEX_MEMBERS_MAX = 8
 """Types that an index signature lists beside its own, so that named properties fit it; above: `unknown`."""
+INHERITED = frozenset(
+    {
+        "constructor",
+        "hasOwnProperty",
+        "isPrototypeOf",
+        "propertyIsEnumerable",
+        "toLocaleString",
+        "toString",
+        "valueOf",
+    }
+)
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _LINE_ENDS = re.compile("[\r\n\u2028\u2029]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -118,6 +130,7 @@ def _tuple(item: Tuple, indent: str, *, docs: bool) -> str:
 def _object(item: Object, indent: str, *, docs: bool) -> str:
     if not item.properties and not item.indexes:
         return "Record<string, never>"
+    item = _with_inherited(item) if docs else item
     inner = f"{indent}  "
     heads = [f"{key(part.name)}{'?' if part.optional else ''}" for part in item.properties]
     parts = [(head, part.type) for head, part in zip(heads, item.properties, strict=True)]
@@ -133,6 +146,19 @@ def _object(item: Object, indent: str, *, docs: bool) -> str:
         return f"{{ {'; '.join(fields)} }}"
     lines = [f"{doc}{inner}{field};\n" for doc, field in zip(comments, fields, strict=True)]
     return "{\n" + "".join(lines) + indent + "}"
+
+
+def _with_inherited(item: Object) -> Object:
+    """Where a property is absent that every object inherits, reading it gives the inherited one: `{}` fits the type."""
+    if not any(part.optional and part.name in INHERITED for part in item.properties):
+        return item
+    properties = [
+        replace(part, type=union([part.type, Word(f'Object["{part.name}"]')]))
+        if part.optional and part.name in INHERITED
+        else part
+        for part in item.properties
+    ]
+    return replace(item, properties=tuple(properties))
 
 
 def _index(item: Object, index: Index) -> tuple[str, Type]:

@@ -125,6 +125,18 @@ void t({ a: "x", b: { n: 1 }, c: true, d: "y", e: ["1"] });"""
     assert [error[:11] for error in found] == [f"script.ts:{line}" for line in range(3, 8)]
 
 
+def test_properties_that_every_object_inherits_may_be_left_out() -> None:
+    named = {name: {"type": "string"} for name in ("constructor", "toString", "valueOf", "a")}
+    loose = {"type": "object", "properties": named, "additionalProperties": {"type": "string"}}
+    for schema in ({"type": "object", "properties": named}, loose):
+        script = """import { t } from "rewind:tools";
+void t({}); void t({ a: "x" }); void t({ constructor: "x", toString: "y" });
+void t({ constructor: 1 });
+void t().then((found) => found.constructor?.length);"""
+        found = errors_in([pinned("t", schema, output_schema=schema)], script)
+        assert [error[:11] for error in found] == ["script.ts:3"]
+
+
 def test_what_a_tool_says_of_itself() -> None:
     text = text_of({"type": "object"}, description="Does it.", original="t-t", approval=True)
     for said in (
