@@ -141,32 +141,3 @@ ROWS = [
     _row("POST", "/v1/namespaces/{name}/resume", NONE, MANAGE, ADMIN, "200 404 - - - - 200"),
     _row("DELETE", "/v1/namespaces/{name}", NONE, MANAGE, ADMIN, "204 404 - - - - 204"),
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A page for people. `nobody`: what is answered without a session; a redirect leads to the sign-in page."""
-
-    method: str
-    path: str
-    nobody: int
-    role: str | None = None
-    """The least role in the organization that the page is about; None: it is about nobody's organization."""
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
-
-
-PAGES = [
-    Page("GET", "/signup", 200),
-    Page("POST", "/signup", 400),
-    Page("GET", "/signup/{secret}", 404),
-    Page("POST", "/signup/{secret}", 404),
-    Page("GET", "/login", 200),
-    Page("POST", "/login", 400),
-    Page("POST", "/logout", 303),
-    Page("GET", "/reset", 200),
-    Page("POST", "/reset", 400),
-    Page("GET", "/reset/{secret}", 404),
-    Page("POST", "/reset/{secret}", 404),
-]
