@@ -40,6 +40,10 @@ class Shots:
         """The page has no scroll bar sideways, whatever it shows."""
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{name} is {wide} px wider than the screen"
+        hidden = page.evaluate(
+            "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth)"
+        )
+        assert all(px <= 0 for px in hidden), f"{name} has a table of which {max(hidden)} px are out of sight"
         if self._folder is None:
             return
         for scheme in ("light", "dark"):
