@@ -192,7 +192,7 @@ class Servers:
                 for _ in range(PAGES_MAX):
                     tools, cursor = await session.list_tools(cursor, timeout_s=LIST_TIMEOUT_S)
                     found += tools
-                    if cursor is None:
+                    if not cursor:
                         return found
         finally:
             await session.closed()
