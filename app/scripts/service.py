@@ -12,6 +12,7 @@ from app.responses import iso
 from app.scripts.input import input_errors
 from app.scripts.repository import Check, ScriptRepository
 from app.toolsets.service import ToolsetRef
+from app.turns import waiting
 from sandbox.compiler.client import Checked, SandboxClient
 from sandbox.journal.errors import FieldError, QuotaExceeded
 from sandbox.journal.ids import Digest, Epoch, Json, NamespaceId, OrganizationId, TimeMs
@@ -173,13 +174,14 @@ class Scripts:
             source = await self._store.get_script(namespace, digest)
         if source is None:
             raise NotFound(f"There is no script {digest} in this namespace: send its source once.")
-        checked = await self._sandbox.check(
-            namespace,
-            source,
-            self._epoch,
-            organization=organization,
-            toolset=None if toolset is None else (toolset.name, toolset.digest),
-        )
+        async with waiting():
+            checked = await self._sandbox.check(
+                namespace,
+                source,
+                self._epoch,
+                organization=organization,
+                toolset=None if toolset is None else (toolset.name, toolset.digest),
+            )
         if checked.compiled is not None and keep:
             await self._keep(namespace, digest, source, toolset, checked, self._epoch)
         return ScriptReport(
