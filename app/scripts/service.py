@@ -22,7 +22,7 @@ from tenancy.quotas.service import Quotas
 SCRIPT_BYTES_MAX = 256 * 1024
 KNOWN_MAX = 5_000
 """Pairs of script and toolset that a process remembers, refused ones too: a type bomb is tried once."""
-CHECKER = "1/7.0.2"
+CHECKER = "2/7.0.2"
 """Version of what is kept of a check: of our reading of types and diagnostics, and of TypeScript."""
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 Diagnostics = list[dict[str, Json]]

@@ -11,7 +11,9 @@ import orjson
 from sandbox.compiler.context import Context, Raw
 from sandbox.compiler.explain import explain
 from sandbox.compiler.floating import Floating, floating_calls
+from sandbox.compiler.habits import fenced, in_other_words
 from sandbox.compiler.imports import imports_of
+from sandbox.compiler.main_use import main_uses
 from sandbox.compiler.source import Source, too_deep_at
 from sandbox.compiler.toolset import Toolset
 from sandbox.isolate.compiled import Diagnostic
@@ -42,12 +44,14 @@ def readable(
     text: str, toolset: Toolset, raws: Iterable[Raw], refusals: Sequence[Diagnostic]
 ) -> list[Diagnostic]:
     """Bring together what the compiler and the stripper say. refusals: the stripper's, already in words."""
+    if (refused := fenced(text)) is not None:
+        return [refused]
     source = Source(text)
     imports = imports_of(source)
     raws = list(raws)
     untyped = any(tool.result is None for tool in toolset.tools.values())
     lines = {source.place(source.offset(raw["pos"]))[0] for raw in raws if raw["category"] == 1}
-    kept = _kept(refusals, lines)
+    kept = [in_other_words(one, text, toolset) for one in _kept(refusals, lines)]
     refused = {refusal.line for refusal in kept}
     found: list[_Found] = []
     for raw in raws:
@@ -63,6 +67,9 @@ def readable(
         found.append(_Found(error, f"TS{raw['code']}", told.message, told.hint, start, end))
     if not any(one.code in _SYNTAX for one in found):
         found += [_floating(one) for one in floating_calls(source, imports)]
+        found += [
+            _Found(False, one.code, one.message, one.hint, one.start, one.end) for one in main_uses(source)
+        ]
     return _within_bytes(source, _ordered(source, found), kept)
 
 

@@ -26,6 +26,7 @@ from sandbox.compiler.explain_values import (
     unknown_value,
     without_type,
 )
+from sandbox.compiler.habits import habit
 
 MESSAGE_CHARS_MAX = 600
 _MEANT = re.compile(r"\.? Did you mean(?: to write| to use)? ['‘]?(.+?)['’]?\?$")
@@ -55,7 +56,7 @@ RULES: dict[int, Rule] = {
 def explain(context: Context) -> Told:
     """Say it. What has no rule of its own is said in TypeScript's words, without its advice about files."""
     rule = RULES.get(context.code)
-    told = (rule(context) if rule is not None else None) or Told(context.text)
+    told = habit(context) or (rule(context) if rule is not None else None) or Told(context.text)
     hints = [] if told.hint is None else [told.hint]
     meant = _MEANT.search(str(context.raw["text"]))
     if meant and "did you mean" not in (told.hint or ""):

@@ -100,7 +100,8 @@ def unknown_member(context: Context) -> Told | None:
     if owner is None:
         return None
     if owner[1].endswith("[]") or (context.toolset.shape(owner[1]) or "").endswith("[]"):
-        hint = "take an element first: `list[0]`, or `for (const one of list)`"
+        at = head if _CALLED.fullmatch(head) else "list"
+        hint = f"`{at}` is the list itself: take an element, `{at}[0]` or `for (const one of {at})`; `{at}.length` counts them"
         return Told(f"`{name}` does not exist on a list.", None if context.code == 2551 else hint)
     shown = owner[1] if len(owner[1]) <= TYPE_CHARS_MAX else owner[1][:TYPE_CHARS_MAX] + "…"
     return Told(f"There is no `{name}` in `{shown}`.")

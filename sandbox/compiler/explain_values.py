@@ -3,6 +3,7 @@
 import re
 
 from sandbox.compiler.context import Context, Told
+from sandbox.compiler.habits import about_nothing
 from sandbox.compiler.near import nearest
 from sandbox.compiler.toolset import Toolset
 from sandbox.compiler.ts_types import Object
@@ -99,6 +100,16 @@ def _general(context: Context) -> Told | None:
         return Told(text, f"convert it: `{_CONVERSIONS[given, wanted]}`")
     if given.startswith("Promise<"):
         return Told(text, "the value is a Promise: `await` it")
+    nothing = about_nothing(given, wanted, context.spelled)
+    if nothing is not None:
+        return Told(text, nothing)
+    if given == "never[]":
+        return Told(text, f"a list needs the type of a list: `{wanted}[]`")
+    if context.code == 2322 and context.tool is None and context.toolset.shape(given) is not None:
+        return Told(
+            text,
+            "the result has a type already: leave the annotation out, or take the property that is needed",
+        )
     return None
 
 

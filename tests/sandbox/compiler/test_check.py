@@ -53,6 +53,30 @@ async def test_case_scripts_have_no_errors(checker: Checker, path: Path, schemas
     )
 
 
+UNKNOWNS = """import { g } from "rewind:tools";
+export default async function main(input: { names: any }) {
+  const names: string[] = [...new Set(input.names)];
+  for (const a of new Set(input.names)) await g.echo({ a });
+  return names;
+}"""
+
+
+@pytest.mark.parametrize("results", [True, False], ids=["with results", "without"])
+async def test_mismatches_of_unknown_are_warnings_where_results_have_no_schema(
+    checker: Checker, results: bool
+) -> None:
+    """A set of an `any` is a set of unknowns, in TypeScript's eyes. Other mismatches stay errors."""
+    text = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools = [{"name": "g.echo", "input_schema": text, **({"output_schema": text} if results else {})}]
+    toolset = toolset_of(f"unknowns {results}", tools)
+    report = await checker.check(UNKNOWNS, toolset, epoch=E1, tenant="tests")
+    found = [(one.code, one.severity) for one in readable(UNKNOWNS, toolset, report.diagnostics, [])]
+    severity = "error" if results else "warning"
+    assert found == [("TS2322", severity), ("TS2322", severity)]
+    wrong = UNKNOWNS.replace("{ a }", "{ a: 5 }")
+    assert "TS2322" in await errors(checker, wrong, toolset)
+
+
 @pytest.mark.parametrize(
     ("comment", "code"),
     [

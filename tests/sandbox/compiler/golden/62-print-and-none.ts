@@ -1,0 +1,4 @@
+export default async function main() {
+  print("hello");
+  return None;
+}

@@ -1,0 +1,2 @@
+async def main(input):
+    return 1

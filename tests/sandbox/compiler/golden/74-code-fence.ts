@@ -1,0 +1,5 @@
+```ts
+export default async function main() {
+  return 1;
+}
+```
