@@ -44,8 +44,9 @@ def readable(
     text: str, toolset: Toolset, raws: Iterable[Raw], refusals: Sequence[Diagnostic]
 ) -> list[Diagnostic]:
     """Bring together what the compiler and the stripper say. refusals: the stripper's, already in words."""
-    if (refused := fenced(text)) is not None:
-        return [refused]
+    fence = fenced(text)
+    if fence is not None:
+        return [fence]
     source = Source(text)
     imports = imports_of(source)
     raws = list(raws)
