@@ -18,6 +18,16 @@ _STOP = frozenset(["a", "an", "and", "are", "as", "be", "by", "for", "from", "i"
                    "or", "that", "the", "this", "to", "with"])  # fmt: skip
 
 
+ALIKE_WEIGHT = 0.4
+"""What another word for a word of the query counts."""
+_ALIKE = (
+    "create add new make", "delete remove drop", "get fetch retrieve read show view", "list browse enumerate",
+    "search find lookup query", "update edit change modify set", "send post", "pr pull request", "repo repository",
+    "db database", "picture image photo", "remember memory knowledge store", "dir directory folder", "message msg",
+    "chart graph plot diagram", "ticket issue bug", "mail email", "rename move", "run execute start",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Searchable:
     """Words of one tool with their weights, and how many they are."""
@@ -40,10 +50,12 @@ class ToolIndex:
     def search(self, query: str, limit: int) -> list[str]:
         """Names of the best matches, the best first; equal ones in the toolset's order."""
         words = [word for word in dict.fromkeys(words_of(query)) if word in self._holding]
+        alike = [word for word in _alike(words_of(query)) if word in self._holding]
         wanted, called = query.strip().lower(), frozenset(words_of(query))
         scored = [
             (
                 self._score(tool, words)
+                + ALIKE_WEIGHT * self._score(tool, alike)
                 + 1_000 * (tool.name.lower() == wanted)
                 + 100 * (tool.called == called),
                 tool.name,
@@ -79,6 +91,16 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word[: -len(ending)]
     return word
+
+
+def _alike(words: list[str]) -> list[str]:
+    """Other words for these, none of which is among them."""
+    found = dict.fromkeys(other for word in words for other in _OTHERS.get(word, ()))
+    return [word for word in found if word not in words]
+
+
+_OTHERS = {word: words_of(group) for group in _ALIKE for word in words_of(group)}
+"""By stem. A word of no group, or one that stands in a query beside its like, adds nothing."""
 
 
 def _searchable(tool: dict[str, Any]) -> Searchable:

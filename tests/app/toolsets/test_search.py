@@ -26,6 +26,16 @@ def found(query: str, limit: int = 3) -> list[str]:
         ("hubspot associations", "hubspot_list_associations"),
         ("knowledge graph entities", "create_entities"),
         ("editing files", "edit_file"),
+        ("merge the PR", "merge_pull_request"),
+        ("open a ticket in the repo", "create_issue"),
+        ("remember something", "create_entities"),
+        ("modify a file", "edit_file"),
+        ("remove an entity", "delete_entities"),
+        ("show the folder", "list_directory"),
+        ("plot a histogram", "generate_histogram_chart"),
+        ("look up code", "search_code"),
+        ("what time is it in Tokyo", "get_current_time"),
+        ("fill in a form", "browser_fill_form"),
     ],
 )
 def test_real_tools_are_found(query: str, name: str) -> None:
