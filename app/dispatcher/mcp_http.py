@@ -157,16 +157,11 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if request.method == "GET" and "last-event-id" not in request.headers:
             return httpx2.Response(405, request=request)  # the stream of what servers say unasked
         if request.method != "POST":
-            response = await self._inner.handle_async_request(request)
-            return _streamed(request, response)
+            return _streamed(request, await self._sent(request))
         session = "mcp-session-id" in request.headers
         self.stateful = self.stateful or session
-        waiting = WAITING.get() or Waiting()
         try:
-            async with waiting.patience():
-                response = await self._inner.handle_async_request(request)
-            assert isinstance(response.stream, httpx2.AsyncByteStream)
-            response.stream = _Awaited(response.stream, waiting)
+            response = await self._sent(request)
         except httpx2.TransportError as error:
             return _failed(_not_answered(error))
         try:
@@ -195,6 +190,15 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if (id_ := response.headers.get("mcp-session-id")) is not None:
             headers["mcp-session-id"] = id_
         return httpx2.Response(response.status_code, headers=headers, content=body)
+
+    async def _sent(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer, which ends soon after nobody waits for it any more."""
+        waiting = WAITING.get() or Waiting()
+        async with waiting.patience():
+            response = await self._inner.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Awaited(response.stream, waiting)
+        return response
 
     async def aclose(self) -> None:
         await self._inner.aclose()

@@ -18,10 +18,11 @@ from tests.e2e.stack import eventually, pause
 from tests.fixtures.api import Api
 from tests.fixtures.database import Clock
 from tests.fixtures.mcp_versions import MODERN, VersionServer, text_result
-from tests.fixtures.web_server import Reply, Stream, WebServer
+from tests.fixtures.web_server import Asked, Reply, Stream, WebServer
 
 VERSIONS = ["2025-03-26", "2025-11-25", MODERN]
 TEXT = (("Content-Type", "text/plain"),)
+SSE = (("Content-Type", "text/event-stream"),)
 
 
 class Tools(VersionServer):
@@ -154,6 +155,33 @@ async def test_calls_that_met_an_expired_session_at_once(api: Api) -> None:
         assert sorted(entry["call"] for entry in found) == list(range(1, count + 1))
         assert server.methods.count("initialize") - before == 2
         assert len(server.keys) == 2 * count
+
+
+async def test_a_resumed_answer_that_never_ends_is_given_up_too(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_http, "ABANDONED_S", 0.2)
+    server = Tools("2025-11-25", lambda *_: Reply(200, b"retry: 1\nid: e1\ndata:\n\n", SSE, cut=True))
+
+    async def silent() -> AsyncIterator[bytes]:
+        yield b": here\n\n"
+        await asyncio.Event().wait()
+
+    def serve(asked: Asked) -> Reply | Stream | None:
+        return Stream(silent()) if asked.headers.get("last-event-id") == "e1" else server(asked)
+
+    async with WebServer(serve) as web, dispatching(api):
+        await pin(api, f"{web.url}/mcp")
+        run, puppet = await begin(api)
+        await call(puppet, api, "s0.greet", timeout_ms=1_000)
+        (entry,) = await outcomes(api, run)
+        assert entry["error"]["code"] == "timeout"
+
+        async def given_up() -> bool:
+            return [asked.method for asked in web.left] == ["GET"]
+
+        await eventually(given_up, what="the end of the resumed answer", within_s=20)
+    assert len(server.keys) == 1
 
 
 FAILURES: dict[str, tuple[Callable[[Tools, dict[str, Any]], Reply | None], int, int]] = {
