@@ -173,10 +173,11 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
         if worker not in self.journals.heard_of:
             return []  # superseded: its runs were given to others, it must not take more
         counts, ranked = Counter(share.busy), []
+        first = self.journals.next_turn(namespace for namespace, _ in self.journals.runs)
         for (namespace, _), run in sorted(self.journals.runs.items()):
             if run.ready and run.start.epoch in epochs and counts[namespace] < share.most:
                 counts[namespace] += 1
-                ranked.append((counts[namespace], run))
+                ranked.append(((counts[namespace], first[namespace]), run))
         return [_claimed(run, worker) for _, run in sorted(ranked, key=lambda pair: pair[0])[:limit]]
 
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int:

@@ -51,7 +51,7 @@ class MemoryCalls:
             and (wanted.tools is None or row.name in wanted.tools)
         ]
         taken: list[tuple[MemoryRun, MemoryRow]] = []
-        for run, row in _round_robin(free):
+        for run, row in _round_robin(self.journals, free):
             if len(taken) < limit and may_begin(self.journals, run, row):
                 taken.append((run, row))
                 run.pending[row.kind, row.n] = replace(_leased(row, claim_id, now, until), handed=True)
@@ -132,7 +132,7 @@ class MemoryCalls:
         now = self.journals.time
         closed, used = set(full), Counter[ServerKey]()
         calls: list[ClaimedCall] = []
-        for run, row in _round_robin(list(self._rows())):
+        for run, row in _round_robin(self.journals, list(self._rows())):
             start = run.start
             server = (start.organization, start.toolset or "", (row.name or "").partition(".")[0])
             fits = used[server] < free.get(server, server_max) and start.organization not in closed
@@ -272,13 +272,17 @@ def _wanted(run: MemoryRun, wanted: TaskFilter) -> bool:
     )
 
 
-def _round_robin(pairs: list[tuple[MemoryRun, MemoryRow]]) -> list[tuple[MemoryRun, MemoryRow]]:
+def _round_robin(
+    journals: Journals, pairs: list[tuple[MemoryRun, MemoryRow]]
+) -> list[tuple[MemoryRun, MemoryRow]]:
     """One of each namespace in turn."""
+    first = journals.next_turn(run.start.namespace for run, _ in pairs)
     turns: Counter[NamespaceId] = Counter()
     ranked = []
     for run, row in pairs:
-        turns[run.start.namespace] += 1
-        ranked.append((turns[run.start.namespace], run, row))
+        namespace = run.start.namespace
+        turns[namespace] += 1
+        ranked.append(((turns[namespace], first[namespace]), run, row))
     return [(run, row) for _, run, row in sorted(ranked, key=lambda item: item[0])]
 
 

@@ -1,6 +1,6 @@
 """Journals in memory: the rows of the store's double, and how they are shown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -174,6 +174,13 @@ class Journals:
         """Children that have ended, and those that are to be cancelled (True), since when."""
         self.locks: set[WorkerId] = set()
         """Workers whose session lives: a killed process holds nothing."""
+        self._turn = 0
+
+    def next_turn(self, namespaces: Iterable[NamespaceId]) -> dict[NamespaceId, int]:
+        """The place of each namespace among those whose turn it is: every time another one is the first."""
+        known = sorted(set(namespaces))
+        self._turn += 1
+        return {namespace: (at - self._turn) % len(known) for at, namespace in enumerate(known)}
 
     def advance(self, ms: int) -> None:
         self.time = TimeMs(self.time + ms)

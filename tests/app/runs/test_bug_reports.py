@@ -24,6 +24,9 @@ async def test_o13_empty_names_are_refused_or_kept_and_start_one_run(api: Api) -
     assert run["labels"] == {"team": ""}
     signal = await api.call("POST", f"/v1/runs/{run['id']}/signals?namespace=acme", json={"name": ""})
     assert (signal.status_code, signal.json()["errors"][0]["path"]) == (400, "name")
+    body = {"name": "go", "id": ""}
+    signal = await api.call("POST", f"/v1/runs/{run['id']}/signals?namespace=acme", json=body)
+    assert (signal.status_code, signal.json()["errors"][0]["path"]) == (400, "id")
     assert len((await api.call("GET", "/v1/runs?namespace=acme")).json()["data"]) == len(before) + 1
 
 
