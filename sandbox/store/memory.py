@@ -173,7 +173,7 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
         if worker not in self.journals.heard_of:
             return []  # superseded: its runs were given to others, it must not take more
         counts, ranked = Counter(share.busy), []
-        first = self.journals.next_turn(namespace for namespace, _ in self.journals.runs)
+        first = self.journals.next_turn((namespace for namespace, _ in self.journals.runs), limit)
         for (namespace, _), run in sorted(self.journals.runs.items()):
             if run.ready and run.start.epoch in epochs and counts[namespace] < share.most:
                 counts[namespace] += 1

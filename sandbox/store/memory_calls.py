@@ -51,7 +51,7 @@ class MemoryCalls:
             and (wanted.tools is None or row.name in wanted.tools)
         ]
         taken: list[tuple[MemoryRun, MemoryRow]] = []
-        for run, row in _round_robin(self.journals, free):
+        for run, row in _round_robin(self.journals, free, limit):
             if len(taken) < limit and may_begin(self.journals, run, row):
                 taken.append((run, row))
                 run.pending[row.kind, row.n] = replace(_leased(row, claim_id, now, until), handed=True)
@@ -132,7 +132,8 @@ class MemoryCalls:
         now = self.journals.time
         closed, used = set(full), Counter[ServerKey]()
         calls: list[ClaimedCall] = []
-        for run, row in _round_robin(self.journals, list(self._rows())):
+        room = min(limit, server_max, *free.values())
+        for run, row in _round_robin(self.journals, list(self._rows()), room):
             start = run.start
             server = (start.organization, start.toolset or "", (row.name or "").partition(".")[0])
             fits = used[server] < free.get(server, server_max) and start.organization not in closed
@@ -273,10 +274,10 @@ def _wanted(run: MemoryRun, wanted: TaskFilter) -> bool:
 
 
 def _round_robin(
-    journals: Journals, pairs: list[tuple[MemoryRun, MemoryRow]]
+    journals: Journals, pairs: list[tuple[MemoryRun, MemoryRow]], room: int
 ) -> list[tuple[MemoryRun, MemoryRow]]:
     """One of each namespace in turn."""
-    first = journals.next_turn(run.start.namespace for run, _ in pairs)
+    first = journals.next_turn((run.start.namespace for run, _ in pairs), room)
     turns: Counter[NamespaceId] = Counter()
     ranked = []
     for run, row in pairs:

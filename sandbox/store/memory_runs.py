@@ -176,9 +176,11 @@ class Journals:
         """Workers whose session lives: a killed process holds nothing."""
         self._turn = 0
 
-    def next_turn(self, namespaces: Iterable[NamespaceId]) -> dict[NamespaceId, int]:
-        """The place of each namespace among those whose turn it is: every time another one is the first."""
+    def next_turn(self, namespaces: Iterable[NamespaceId], room: int) -> dict[NamespaceId, int]:
+        """The place of each namespace in its turn: where there is no room for all, every time another is first."""
         known = sorted(set(namespaces))
+        if len(known) <= room:
+            return dict.fromkeys(known, 0)
         self._turn += 1
         return {namespace: (at - self._turn) % len(known) for at, namespace in enumerate(known)}
 
