@@ -18,11 +18,11 @@ import orjson
 
 from sandbox.compiler.context import Raw
 from sandbox.compiler.main_types import MainTypes, main_types
-from sandbox.compiler.seats import Seats
 from sandbox.compiler.toolset import NO_TOOLS, Toolset
 from sandbox.compiler.tsc import Tsc, TscOverloaded, TscRefused, tsc_path
 from sandbox.epochs.registry import CURRENT, EpochFiles, epoch_files
 from sandbox.isolate.api import ChildDied, SandboxFault
+from sandbox.isolate.seats import Seats
 from sandbox.journal.ids import Epoch
 
 logger = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ import orjson
 from sandbox.epochs.registry import FOLDER, served_epochs
 from sandbox.isolate.api import ChildDied, Delivery, IsolateLost, LimitExceeded, RunSetup, SandboxFault
 from sandbox.isolate.compiled import Compiled, Diagnostic
+from sandbox.isolate.compilers import Compilers
 from sandbox.isolate.frames import Frame
 from sandbox.isolate.process import ChildProcess, answer_json, start_child
 from sandbox.journal.errors import Unavailable
@@ -34,7 +35,6 @@ ISOLATE_BYTES = 512 * 1024
 LONE_CHILDREN_MAX = 2
 """Runs under suspicion at once, each in a child of its own; others wait."""
 OPEN_BUDGET_US = 5_000_000
-STRIP_TIMEOUT_S = 30.0
 COMPILER_HEAP_BYTES = 768 * 1024 * 1024
 
 
@@ -132,7 +132,7 @@ class ChildPool:
         self._require_confinement = require_confinement
         self._blanks = blanks
         self._children: dict[int, list[ChildProcess]] = {epoch: [] for epoch in self.epochs}
-        self._compilers: dict[int, ChildProcess] = {}
+        self._compilers = Compilers(self._start_compiler)
         self._lone: list[ChildProcess] = []
         self._lone_room = asyncio.Semaphore(LONE_CHILDREN_MAX)
         self._numbers = itertools.count(1)
@@ -193,13 +193,7 @@ class ChildPool:
 
         Errors: ChildDied when the compiler gave no answer; the script may be too complex.
         """
-        compiler = await self._compiler(epoch)
-        request = Frame({"op": "strip"}, source.encode(errors="surrogatepass"))
-        try:
-            async with asyncio.timeout(STRIP_TIMEOUT_S):
-                answer = await compiler.ask(request, tenant=tenant)
-        except TimeoutError:
-            raise ChildDied("the compiler gave no answer in time") from None
+        answer = await self._compilers.strip(source, epoch, tenant=tenant)
         result = orjson.loads(answer.body)
         if result["compiled"] is not None:
             return Compiled.from_json({**result["compiled"], "epoch": epoch})
@@ -234,18 +228,10 @@ class ChildPool:
         child.kill()
         self._lone_room.release()
 
-    async def _compiler(self, epoch: int) -> ChildProcess:
-        async with self._starting:
-            compiler = self._compilers.get(epoch)
-            if compiler is not None and compiler.dead:
-                await compiler.stop()
-                compiler = None
-            if compiler is None:
-                compiler = await start_child(
-                    COMPILER_CHILD, (str(epoch), self._folder), require_confinement=self._require_confinement
-                )
-                self._compilers[epoch] = compiler
-        return compiler
+    async def _start_compiler(self, epoch: int) -> ChildProcess:
+        return await start_child(
+            COMPILER_CHILD, (str(epoch), self._folder), require_confinement=self._require_confinement
+        )
 
     async def _start(self, epoch: int, *, blanks: int | None = None) -> ChildProcess:
         wanted = self._blanks if blanks is None else blanks
@@ -256,10 +242,10 @@ class ChildPool:
         )
 
     async def _stop_all(self) -> None:
-        everyone = [*itertools.chain(*self._children.values()), *self._compilers.values(), *self._lone]
+        everyone = [*itertools.chain(*self._children.values()), *self._lone]
         self._lone = []
         self._children = {epoch: [] for epoch in self.epochs}
-        self._compilers = {}
+        await self._compilers.stop()
         for child in everyone:
             with contextlib.suppress(OSError):
                 await child.stop()

@@ -126,7 +126,7 @@ class ChildProcess:
                 heap_bytes,
                 time.monotonic(),
                 self.memory.read_bytes(),
-                self._cpu_ns(),
+                self.cpu_ns(),
                 events,
             )
             self._flight = flight
@@ -141,7 +141,8 @@ class ChildProcess:
         self._raise_stop(answer, flight)
         return answer
 
-    def _cpu_ns(self) -> int:
+    def cpu_ns(self) -> int:
+        """What the process has used; 0 when it is gone."""
         try:
             return process_cpu_ns(self.pid)
         except OSError:
@@ -241,7 +242,7 @@ class ChildProcess:
         if stop is not None:
             per = 1_000 if stop == "cpu" else 1
             allowed, used = answer.header["allowed"] // per, answer.header["used"] // per
-            cpu_us = max(flight.cpu_us, (self._cpu_ns() - flight.began_ns) // 1_000)
+            cpu_us = max(flight.cpu_us, (self.cpu_ns() - flight.began_ns) // 1_000)
             seq = self._event_seq(flight.events)
             raise LimitExceeded(stop, allowed, max(used, allowed + 1), seq, cpu_us)
 

@@ -1,5 +1,7 @@
 """Stripping through the real compiler process: positions kept, module statements rewritten, refusals that help."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -200,7 +202,7 @@ async def test_a_script_cannot_reach_the_stripper(pool: ChildPool) -> None:
 
 async def test_a_dead_compiler_is_replaced(pool: ChildPool) -> None:
     await compiled(pool, "export default () => 1")
-    for compiler in pool._compilers.values():
+    for compiler in pool._compilers.processes:
         compiler.kill()
     assert (await compiled(pool, "export default () => 2")).main == "main"
 
@@ -210,3 +212,32 @@ async def test_types_are_not_evaluated(pool: ChildPool) -> None:
         "type A<N extends number, T extends unknown[] = []> = T['length'] extends N ? T : A<N, [...T, 1]>;\n"
     )
     assert (await compiled(pool, bomb + "let x: A<999999>;\nexport default () => 1")).main == "main"
+
+
+PARSER_BOMB = "export default () => " + "async(" * 24 + "1" + ")" * 24
+"""Each of these may begin an arrow function, which the parser tries: twice the time for every other one."""
+
+
+async def test_a_script_that_takes_the_parser_for_ever_holds_up_nobody_else(pool: ChildPool) -> None:
+    """Of two tenants at once, the first time and again."""
+    await compiled(pool, "export default () => 1")
+    for _ in range(2):
+        bombs = [asyncio.create_task(pool.strip(PARSER_BOMB, 1, tenant=tenant)) for tenant in ("a", "b")]
+        await asyncio.sleep(0)
+        took = []
+        for number in range(5):
+            began = time.monotonic()
+            result = await pool.strip(f"export default () => {number}", 1, tenant="c")
+            took.append(time.monotonic() - began)
+            assert isinstance(result, Compiled)
+        assert not all(bomb.done() for bomb in bombs)
+        print(f"another tenant's scripts: {max(took) * 1000:.0f} ms at most")
+        for bomb in bombs:
+            (found,) = await refused_as(bomb)
+            assert found.code == "too_complex"
+
+
+async def refused_as(task: "asyncio.Task[Compiled | list[Diagnostic]]") -> list[Diagnostic]:
+    result = await task
+    assert isinstance(result, list)
+    return result

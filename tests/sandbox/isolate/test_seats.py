@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from sandbox.compiler import seats as module
-from sandbox.compiler.seats import SLOW_FOR_S, Seats
+from sandbox.isolate import seats as module
+from sandbox.isolate.seats import SLOW_FOR_S, Seats
 
 
 async def test_a_tenant_never_has_all() -> None:

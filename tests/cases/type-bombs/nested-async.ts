@@ -1,0 +1,3 @@
+export default async function main() {
+  return async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(async(1))))))))))))))))))))))));
+}
