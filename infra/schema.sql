@@ -388,6 +388,18 @@ begin
   return null;
 end $$;
 
+CREATE FUNCTION public.audit_sign_out() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+begin
+  -- By whoever did it: an admin who removes a provider signs its people out.
+  perform record_act(m.organization_id, 'person.sign_out', 'person:' || old.person_id, null,
+    jsonb_build_object('method', old.method, 'session', old.id),
+    case when coalesce(current_setting('rewind.actor_id', true), '') = '' then old.person_id end)
+  from members m where m.person_id = old.person_id;
+  return null;
+end $$;
+
 CREATE FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) RETURNS TABLE(namespace_id uuid, run_id uuid, n integer, name text, attempt smallint, begun_at bigint, left_ms bigint, body bytea, organization_id uuid, toolset text, toolset_digest text, paced boolean)
     LANGUAGE plpgsql
     AS $$
@@ -2991,6 +3003,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.webhook_endpoi
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.workflows FOR EACH ROW EXECUTE FUNCTION public.audit_change('workflow', 'name', 'name digest');
 
+CREATE TRIGGER audited_end AFTER DELETE ON public.sessions FOR EACH ROW WHEN ((old.expires_at > public.now_ms())) EXECUTE FUNCTION public.audit_sign_out();
+
 CREATE TRIGGER audited_totp AFTER UPDATE OF totp_since ON public.people FOR EACH ROW WHEN ((old.totp_since IS DISTINCT FROM new.totp_since)) EXECUTE FUNCTION public.audit_proof();
 
 CREATE TRIGGER blobs_counted AFTER INSERT OR DELETE ON public.blobs FOR EACH ROW EXECUTE FUNCTION public.count_value();
@@ -3825,6 +3839,12 @@ GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_api;
 GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_request;
 GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_worker;
 GRANT ALL ON FUNCTION public.audit_sign_in() TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.audit_sign_out() FROM PUBLIC;
+GRANT ALL ON FUNCTION public.audit_sign_out() TO rewind_api;
+GRANT ALL ON FUNCTION public.audit_sign_out() TO rewind_request;
+GRANT ALL ON FUNCTION public.audit_sign_out() TO rewind_worker;
+GRANT ALL ON FUNCTION public.audit_sign_out() TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.begin_calls(p_claim uuid, p_lease_ms bigint, p_ns uuid[], p_run uuid[], p_n integer[]) TO rewind_api;

@@ -104,3 +104,15 @@ language sql stable as $$
   select jsonb_build_object('quota', p_quota, 'limit', p_limit, 'used', p_used, 'now', now_ms(), 'resets_at', case when p_monthly then
     (extract(epoch from (date_trunc('month', today()::timestamp) + interval '1 month') at time zone 'UTC') * 1000)::bigint end)
 $$;
+
+-- Signed out, here or from elsewhere, or by a new password; what expires is nobody's act.
+create function audit_sign_out() returns trigger language plpgsql as $$
+begin
+  -- By whoever did it: an admin who removes a provider signs its people out.
+  perform record_act(m.organization_id, 'person.sign_out', 'person:' || old.person_id, null,
+    jsonb_build_object('method', old.method, 'session', old.id),
+    case when coalesce(current_setting('rewind.actor_id', true), '') = '' then old.person_id end)
+  from members m where m.person_id = old.person_id;
+  return null;
+end $$;
+create trigger audited_end after delete on sessions for each row when (old.expires_at > now_ms()) execute function audit_sign_out();

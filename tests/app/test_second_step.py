@@ -66,6 +66,7 @@ async def test_a_code_is_the_second_step(own_api: Api, clock: Clock) -> None:
     assert ("person.begin_totp", "") in found
     assert found.count(("person.sign_in_failed", "code")) == 3, "each wrong code"
     assert found.count(("person.sign_in", "password+code")) == 2
+    assert ("person.sign_out", "password") in found, "what the app ended when it was turned on"
 
 
 async def test_wrong_codes_wait_whatever_passwords_are_sent(own_api: Api, clock: Clock) -> None:
