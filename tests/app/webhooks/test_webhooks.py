@@ -73,6 +73,11 @@ async def test_an_ended_run_is_told_as_the_api_shows_it(own_api: Api, receiver: 
     (delivery,) = await deliveries(api, made["id"])
     assert delivery["status"] == "delivered"
     assert delivery["response"] == {"code": 200, "body": "thanks ��"}
+    async with acquired(api.store.pool) as connection:
+        stored = await connection.fetchval(
+            "select response_body from deliveries where id = $1", delivery["id"]
+        )
+    assert stored and b"thanks" not in stored, "what a receiver answers is sealed like what it was told"
     assert (delivery["attempt"], delivery["event_id"], delivery["next_at"]) == (1, got.id, None)
     events = (await api.call("GET", "/v1/events?type=run.completed")).json()
     assert events == {"data": [message], "next": None}
