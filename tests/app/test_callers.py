@@ -35,6 +35,11 @@ async def wrong_answers(
     for row in ROWS:
         answer = await ask(row)
         wanted = expected(row)
+        assert answer.headers["x-request-id"].startswith("req_"), str(row)
+        assert answer.headers["cache-control"] == "no-store", str(row)
+        assert answer.headers["x-content-type-options"] == "nosniff", str(row)
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'"), str(row)
+        assert not [name for name in answer.headers if name.startswith("access-control-")], str(row)
         fine = answer.status_code == wanted
         if wanted is None:
             fine = answer.status_code not in {401, 403} and answer.status_code < 500

@@ -1,17 +1,26 @@
 """What answers carry against browsers, whose address counts, and where the server refuses to listen."""
 
 import ipaddress
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 import pytest
+from starlette.responses import Response
 
+from app.body import BODY_BYTES_MAX
 from app.config import Settings
 from app.hardening import Exposure, client_behind
 from app.main import create_app
+from dashboard.web import Site
 from sandbox.config import SettingsError
+from tests.app.callers import ROWS, Row
 from tests.fixtures.api import Api
+from tests.fixtures.world import NOBODY_ID
 from tests.sandbox.test_config import ENVIRONMENT
 
+CHUNK = 64 * 1024
 TRUSTED = (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("127.0.0.1/32"))
 
 
@@ -94,3 +103,53 @@ def test_wrong_settings_are_named() -> None:
         Settings.from_env({**ENVIRONMENT, "REWIND_TRUSTED_PROXIES": "10.0.0.0/8,proxy"})
     with pytest.raises(SettingsError, match="REWIND_SECURITY_CONTACT"):
         Settings.from_env({**ENVIRONMENT, "REWIND_SECURITY_CONTACT": "somebody"})
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.body is not None], ids=str)
+async def test_no_body_is_read_beyond_its_limit(api: Api, row: Row) -> None:
+    """Announced or not; what a call takes is decided before it reads."""
+    path = row.path + "?namespace=acme"
+    for name in ("run", "call", "name", "workflow", "webhook", "key"):
+        path = path.replace(f"{{{name}}}", "1" if name == "call" else NOBODY_ID)
+    kind = {"content-type": "application/json"}
+    announced = {**kind, "content-length": str(10**12)}
+    answer = await api.call(row.method, path, content=b"{}", headers=announced)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+
+
+async def test_an_endless_body_is_let_go_of(api: Api) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 100 * BODY_BYTES_MAX:
+            sent += CHUNK
+            yield b" " * CHUNK
+
+    answer = await api.call(
+        "POST", "/v1/tokens", content=endless(), headers={"content-type": "application/json"}
+    )
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert sent <= BODY_BYTES_MAX + 2 * CHUNK
+
+
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_cookies_are_for_this_host_and_for_no_script(scheme: str) -> None:
+    """`__Host-`: set by this very host, for all of it, over TLS; browsers hold to that."""
+    secure = scheme == "https"
+    site = Site(cast("Any", None), f"{scheme}://rewind.example.com")
+    session = cast("Any", SimpleNamespace(secret="s" * 43))
+    made = [
+        site.begin(Response(), session),
+        site.set_step(Response(), "code", "x"),
+        site.end(Response()),
+        site.end_step(Response(), "code"),
+    ]
+    for response in made:
+        [cookie] = response.headers.getlist("set-cookie")
+        name, _, rest = cookie.partition("=")
+        attributes = [part.strip().lower() for part in rest.split(";")[1:]]
+        assert {"httponly", "samesite=lax", "path=/"} <= set(attributes)
+        assert not [part for part in attributes if part.startswith("domain")]
+        assert ("secure" in attributes) == secure
+        assert name.startswith("__Host-") == secure
