@@ -22,8 +22,8 @@ logger = logging.getLogger(__name__)
 CLAIM_MAX = 64
 BUSY_MAX = 128
 """Runs being activated or loaded at once; more stay for other workers."""
-NAMESPACE_BUSY_MAX = 64
-"""Of one namespace; the rest is for others, whatever that one's runs do."""
+NAMESPACE_BUSY_MAX = 32
+"""Of one namespace; the rest is for others, whatever that one's runs do. Also what another's run finds before it."""
 REAP_S = 0.15
 
 
