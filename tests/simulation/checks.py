@@ -1,7 +1,7 @@
 """What must hold after every step of a simulation. Whatever breaks it is a bug of the engine."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sandbox.journal import entries as e
 from sandbox.journal.codec import TYPE_NAMES, TYPE_OF, decode_body
@@ -20,6 +20,7 @@ from sandbox.store.interface import (
     EventVerdict,
     Guard,
     PendingKind,
+    Route,
     RunStatus,
 )
 from sandbox.store.memory import Journals, decoded
@@ -28,6 +29,9 @@ from tests.simulation.ends import check_end
 from tests.simulation.lineage import check_children, check_fork
 from tests.simulation.script import WORKFLOWS
 from tests.simulation.verdicts import Books, Broken, require
+
+SOON_MS = 15_000
+"""Once nothing goes wrong any more, what has happened is seen within this time, hint or not."""
 
 __all__ = ["Broken", "Checks", "require"]
 
@@ -43,6 +47,8 @@ class Checks:
         """(state, entry) of runs that have ended."""
         self._decoded: dict[RunId, list[Entry]] = {}
         self._owners: dict[RunId, tuple[WorkerId, int]] = {}
+        self._waits: dict[str, TimeMs] = {}
+        """Since when somebody should have seen to it."""
         self._settles: MemoryRow | None = None
         self._late: set[tuple[RunId, int, int]] = set()
         """Calls, with their attempts, whose lease the scheduler saw end. A heartbeat that comes later is too late."""
@@ -208,6 +214,35 @@ class Checks:
         )
 
     # -- The end
+
+    def nobody_waits(self) -> None:
+        """In peace, though every hint was lost: events are delivered, calls made, ends of children told, and those
+        of stopped calls cancelled.
+        """
+        now = self._journals.time
+        waiting = set(self._waiting())
+        self._waits = {what: self._waits.get(what, now) for what in waiting}
+        late = [what for what, since in self._waits.items() if now - since > SOON_MS]
+        require(not late, f"nobody sees to it: {late[:3]}")
+
+    def _waiting(self) -> Iterator[str]:
+        """What somebody should be about to do."""
+        runs = self._journals.runs
+        for (namespace, name), run in runs.items():
+            ready = run.status is RunStatus.ACTIVE and run.delivered < run.last_event
+            settling = (
+                run.cancelling and run.calls_pending()
+            )  # after a limit nothing is delivered, calls are awaited
+            if ready and not settling and (PendingKind.START, 0) not in run.pending:
+                yield f"event {run.delivered + 1} of {name} is not delivered"
+            for row in run.calls_pending():
+                child = runs.get((namespace, RunId(row.claim_id or "")))
+                if child is not None and child.ended_at is not None:
+                    yield f"call {row.n} of {name} is not told of the end of its child"
+                elif child is not None and row.stopping and not child.cancelling:
+                    yield f"call {row.n} of {name} is stopped, its child goes on"
+                elif row.offered and row.route is Route.DISPATCHER and not row.stopping:
+                    yield f"call {row.n} of {name} is not made in attempt {row.attempt}"
 
     def all_ended(self) -> None:
         """What must hold of each run by itself, and between runs."""

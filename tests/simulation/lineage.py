@@ -269,9 +269,9 @@ def _told(
     if run.status is not RunStatus.COMPLETED:
         assert run.ended_at is not None
         assert child.ended_at is not None
-        cancelled = any(isinstance(x.body, e.CancelRequested) for x in of_child)
-        outlived = child.ended_at - run.ended_at
-        require(cancelled or outlived < ORPHANED_MS, f"{about}: it went on for {outlived} ms")
+        last = run.ended_at + ORPHANED_MS
+        cancelled = any(isinstance(x.body, e.CancelRequested) and x.time < last for x in of_child)
+        require(cancelled or child.ended_at < last, f"{about}: it goes on after the end of who awaited it")
     error = None if outcome.error is None else outcome.error.name
     withdrawn = outcome.error is not None and error == "CancelledError" and outcome.error.data is None
     late = outcome.error is not None and outcome.error.code == "timeout"

@@ -1,7 +1,7 @@
 """Known bugs, put into the engine on purpose: the simulation must find each of them within a few seeds."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -47,9 +47,7 @@ def an_outcome_is_taken_though_the_call_has_one() -> Any:
             return
         settle(self, run, event, decision)
 
-    return _both(
-        patch.object(decide, "decide_settle", taken), patch.object(MemoryStore, "_settle", unguarded)
-    )
+    return _all(patch.object(decide, "decide_settle", taken), patch.object(MemoryStore, "_settle", unguarded))
 
 
 @mutation
@@ -183,7 +181,7 @@ def a_superseded_worker_goes_on() -> Any:
     async def heartbeat(_self: MemoryStore) -> bool:
         return True
 
-    return _both(
+    return _all(
         patch.object(MemoryStore, "heartbeat", heartbeat),
         patch.object(decide, "decide_commands", _whoever_owns_it),
     )
@@ -274,18 +272,25 @@ def an_abandoned_fork_stays_where_it_is() -> Any:
 
 
 @mutation
-def a_call_starts_a_child_each_time_it_is_claimed() -> Any:
+def a_call_is_not_held_by_its_child_and_starts_another() -> Any:
     count = [0]
+    real = MemoryStore.start_child
 
     def another(_run: Any, _call: int, _since: Any) -> RunId:
         count[0] += 1
         return RunId(f"child{count[0]}")
 
+    async def start(self: MemoryStore, *args: Any, awaited: bool) -> Any:
+        del awaited
+        return await real(self, *args, awaited=False)
+
     async def none_known(_self: MemoryStore, _call: Any) -> None:
         """Whether there is one is not looked at."""
 
-    return _both(
-        patch.object(children, "child_id", another), patch.object(MemoryStore, "started_child", none_known)
+    return _all(
+        patch.object(children, "child_id", another),
+        patch.object(MemoryStore, "started_child", none_known),
+        patch.object(MemoryStore, "start_child", start),
     )
 
 
@@ -343,6 +348,8 @@ def the_script_draws_chance_of_its_own() -> Any:
 
 
 @contextmanager
-def _both(*patches: Any) -> Iterator[None]:
-    with patches[0], patches[1]:
+def _all(*patches: Any) -> Iterator[None]:
+    with ExitStack() as stack:
+        for one in patches:
+            stack.enter_context(one)
         yield

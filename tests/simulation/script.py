@@ -5,7 +5,7 @@ same seed does the same again. Its rules are those of the prelude (sandbox/epoch
 
 A seed may be edited, as a script is for a fork: `7/0~log` logs more, `7/0~args3` gives its third call other
 arguments, `7/0~tail4` goes another way from its fourth event on. `7/0~flows` calls many workflows, `7/0~limit` exceeds
-a limit. `7/0>2` is the workflow that call 2 of 7/0 starts.
+a limit, `7/0~wide` begins with several calls at once. `7/0>2` is the workflow that call 2 of 7/0 starts.
 """
 
 import asyncio
@@ -190,6 +190,8 @@ class Script:
             return
         if "log" in self._edits:
             self._emit("log", level="debug", values='["added"]')
+        for _ in range(3 if "wide" in self._edits and self._events == 1 else 0):
+            self._call()
         for _ in range(self.random.choice(self._bursts)):
             if self._left > 0:
                 self._left -= 1

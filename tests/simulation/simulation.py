@@ -22,16 +22,16 @@ from tests.simulation.actors import Isolates, serve_dispatcher, serve_scheduler,
 from tests.simulation.checks import Broken, require
 from tests.simulation.crashes import Point, points, standing_at
 from tests.simulation.customers import DRILL, Executor, Harness, patiently
+from tests.simulation.history import journals
 from tests.simulation.loop import Process
 from tests.simulation.starting import Where
-from tests.simulation.world import World
+from tests.simulation.world import START_MS, World
 
 PEACE_S = 900.0
 """How long runs may take to end when nothing goes wrong any more."""
 OFTEN = {"worker": 1.0, "scheduler": 2.0, "dispatcher": 3.0, "executor": 6.0}
 """Some take few steps; they would hardly ever die in the middle of something."""
 FORKS_MAX = 4
-LOG_SHOWN = 400
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,8 @@ class Simulation:
                     await self._release(harness, where)
                 elif loop.time() > last_word:
                     await harness.cancel(where, "user")
+            self.world.tick()
+            self.world.checks.nobody_waits()
             stuck = [(where, harness.runs[where].pending, harness.runs[where].owner) for where in active]
             require(loop.time() < gives_up, f"runs do not end: {stuck[:1]}")
             await asyncio.sleep(2.0)
@@ -222,9 +224,11 @@ def main() -> int:
     simulation.world.log = []
     with contextlib.suppress(BrokenPipeError):
         try:
-            print(simulation.play())
+            played = simulation.play()
+            print(f"seed {played.seed}: {dict(played.runs)}, {dict(played.counts)}")
         finally:
-            print("\n".join(simulation.world.log[-LOG_SHOWN:]))
+            world = simulation.world
+            print("\n".join([*world.log, *journals(world.journals.runs, world.starting.scripts, START_MS)]))
     return 0
 
 

@@ -17,6 +17,7 @@ from sandbox.journal.ids import NamespaceId, RunId, Sha256, TimeMs
 from sandbox.store.memory import Journals
 from tests.simulation.checks import Broken, Checks
 from tests.simulation.crashes import Point, points
+from tests.simulation.history import told
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.starting import Starting
 
@@ -130,7 +131,7 @@ class World:
             self.aims = frozenset(self.random.sample(sorted(points()), AIMS))
         if self.favours == "deaths":
             self.faults.rates = replace(self.faults.rates, child_died=0.5)
-        edit = f"~{self.favours}" if self.favours in {"flows", "limit"} else ""
+        edit = {"flows": "~flows", "limit": "~limit", "forks": "~wide"}.get(self.favours, "")
         self.starting = Starting(seed, Random(self.random.getrandbits(64)), self.journals, edit)
         self.checks = Checks(self.journals, self.starting.scripts, self.counts)
         self.server = Process(self.loop, "server", mortal=False)
@@ -160,7 +161,13 @@ class World:
         else:
             raise AssertionError("a store of the simulation must not wait")
         if name in APPENDS or result:
-            self.note(who, name, args if name in APPENDS else "", result)
+            self._trace.update(
+                f"{self.loop.now_s:.4f} {who} {name} {args if name in APPENDS else ''} {result}".encode()
+            )
+            if self.log is not None:
+                self.log.append(
+                    f"{self.loop.now_s:9.3f} {who} {name}: {told(args[0] if args else None, result)}"
+                )
         self.checks.after(name, args, result)
         return result
 
@@ -194,8 +201,8 @@ class World:
         except Broken as error:
             self.loop.fatal = error
 
-    def note(self, who: str, name: str, *facts: object) -> None:
-        line = f"{self.loop.now_s:.4f} {who} {name} {facts!r}"
+    def note(self, who: str, what: str) -> None:
+        line = f"{self.loop.now_s:9.3f} {who} {what}"
         self._trace.update(line.encode())
         if self.log is not None:
             self.log.append(line)
