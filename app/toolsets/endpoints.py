@@ -20,6 +20,9 @@ from sandbox.compiler.prompt import BUDGET_MIN
 from sandbox.compiler.tokens import TOKENIZER
 from tenancy.principals import Role, Scope
 
+BUDGET_DEFAULT = 12_000
+"""Tokens of a prompt whose reader names none: a big toolset must not fill a model's context unasked."""
+
 router = strict_router(prefix="/v1/toolsets", tags=["toolsets"])
 TOOLS_CHARS_MAX = 4_096
 """However they are written, the address stays within what HTTP parsers take."""
@@ -88,13 +91,18 @@ async def get_declarations(
     ] = None,
     budget: Annotated[
         int | None,
-        Query(ge=BUDGET_MIN, description=f"Tokens that a prompt may have, as {TOKENIZER} counts them."),
+        Query(
+            ge=BUDGET_MIN,
+            description=f"Tokens that a prompt may have, as {TOKENIZER} counts them; {BUDGET_DEFAULT:,} by default.",
+        ),
     ] = None,
 ) -> Response:
     """The toolset as TypeScript. A prompt over its budget is shortened, and says how to see the rest."""
     only = None if tools is None else [tool.strip() for tool in tools.split(",") if tool.strip()]
     if budget is not None and form == "dts":
         raise invalid("budget", "invalid_value", "Only a prompt has a budget: ask for format=prompt.")
+    if budget is None and form == "prompt":
+        budget = BUDGET_DEFAULT
     return PlainTextResponse(
         await services.toolsets.declarations(caller, name, form, only=only, budget=budget)
     )

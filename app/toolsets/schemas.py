@@ -43,7 +43,7 @@ class ToolBody(LimitedBody):
     name: str = Field(description="`name` or `group.name`.", examples=["github.list_issues"])
     description: Text = Field(max_length=16_384)
     input_schema: Any = Field(
-        description="JSON Schema (2020-12 or draft-07) of the arguments.",
+        description="JSON Schema (2020-12, or a draft before it that `$schema` names) of the arguments.",
         json_schema_extra={"type": "object"},
     )
     output_schema: Any = Field(

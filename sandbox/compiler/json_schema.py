@@ -29,9 +29,18 @@ INLINE_LOOK_AROUND_SCHEMA_BYTES = 4_096
 """The same for schemas with look-arounds or back-references, whose cost is a power of a text's length."""
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": jsonschema_rs.Draft202012Validator,
+    "https://json-schema.org/draft/2019-09/schema": jsonschema_rs.Draft201909Validator,
     "http://json-schema.org/draft-07/schema": jsonschema_rs.Draft7Validator,
+    "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
+    "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
 }
-_REFERRING = frozenset({"$ref", "$dynamicRef"})
+_UNNAMED = (
+    "https://json-schema.org/draft/2020-12/schema",
+    "http://json-schema.org/draft-07/schema",
+    "http://json-schema.org/draft-04/schema",
+)
+"""Of a schema that names none. The last is what OpenAPI 3.0 has: `exclusiveMinimum: true`."""
+_REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _ERRORS_MAX = 5
 
 
@@ -128,14 +137,18 @@ def _deeper(value: Any, depth_max: int) -> bool:
 
 
 def _dialects(schema: dict[str, Any]) -> list[str]:
-    """Dialects to be tried; a schema that names none may be written in either."""
+    """Dialects to be tried; a schema that names none may be written in any that is in use."""
     named = schema.get("$schema")
     if named is None:
-        return list(DIALECTS)
+        return list(_UNNAMED)
     dialect = named.removesuffix("#") if isinstance(named, str) else ""
-    if dialect not in DIALECTS:
-        raise SchemaError("$schema", "JSON Schema 2020-12 and draft-07 are supported")
-    return [dialect]
+    scheme, _, place = dialect.partition("://")
+    found = next((known for known in DIALECTS if known.endswith(f"://{place}")), None)
+    if found is None or scheme not in {"http", "https"}:
+        raise SchemaError(
+            "$schema", "JSON Schema 2020-12, 2019-09, draft-07, draft-06 and draft-04 are supported"
+        )
+    return [found]
 
 
 def _build(schema: dict[str, Any]) -> tuple[Any, bool]:

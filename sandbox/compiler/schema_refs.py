@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 SCANNED_MAX = 100_000
 """Subschemas that are searched for `$id`, `$anchor` and `$dynamicAnchor`."""
@@ -28,6 +28,7 @@ class References:
         pointer = unquote(fragment)
         start = self._root
         if base:
+            base = self._whole(base)
             if base not in self._names():
                 raise UnresolvedRef(f"{reference[:200]!r} is not in the schema, and nothing is fetched")
             start = self._names()[base]
@@ -36,6 +37,14 @@ class References:
                 raise UnresolvedRef(f"the schema has no anchor {pointer[:200]!r}")
             return f"#{pointer}", self._names()[f"#{pointer}"]
         return f"{base}#{pointer}", _walk(start, pointer, reference)
+
+    def _whole(self, name: str) -> str:
+        """An `$id`, or what refers to one, as it is in the schema's own base."""
+        own = self._root.get("$id") if isinstance(self._root, dict) else None
+        try:
+            return urljoin(own, name) if isinstance(own, str) else name
+        except ValueError:
+            return name
 
     def _names(self) -> dict[str, Any]:
         if self._named is None:
@@ -46,7 +55,8 @@ class References:
                 for word, mark in (("$id", ""), ("$anchor", "#"), ("$dynamicAnchor", "#")):
                     name = schema.get(word)
                     if isinstance(name, str):
-                        self._named.setdefault(mark + name.removesuffix("#"), schema)
+                        name = name.removesuffix("#")
+                        self._named.setdefault(mark + name if mark else self._whole(name), schema)
         return self._named
 
 

@@ -1,4 +1,4 @@
-"""JSON Schema (2020-12 and draft-07) to TypeScript types.
+"""JSON Schema (2020-12, and as it was before) to TypeScript types.
 
 What is passed *in* is closed: properties that the schema does not name are errors, unless it says explicitly
 that there may be others. What comes *out* is as open as TypeScript's objects are. What TypeScript cannot say
@@ -141,12 +141,12 @@ class SchemaTypes:
             self._warn(path, f"schemas are typed to a depth of {DEPTH_MAX}; below, everything is `unknown`")
             return UNKNOWN
         found: Type = UNKNOWN
-        for word in ("$ref", "$dynamicRef"):
+        for word in ("$ref", "$dynamicRef", "$recursiveRef"):
             if isinstance(schema.get(word), str):
                 found = self._combined(
                     found, self._reference(schema[word], _at(path, word), depth), path, depth
                 )
-                if word == "$ref" and "draft-07" in str(self._dialect()):
+                if word == "$ref" and "/draft-0" in str(self._dialect()):
                     return found
         found = self._combined(found, self._own(schema, path, depth), path, depth)
         for word in ("anyOf", "oneOf"):

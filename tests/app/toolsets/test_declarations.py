@@ -138,7 +138,7 @@ for _ in range(60):
 BAD_SCHEMAS = {
     "no-type": ({"type": "objekt"}, "input_schema.type"),
     "no-schema": ({"type": "object", "properties": {"x": 3}}, "input_schema.properties.x"),
-    "other-dialect": ({"type": "object", "$schema": "http://json-schema.org/draft-04/schema#"}, "input_schema.$schema"),
+    "other-dialect": ({"type": "object", "$schema": "http://json-schema.org/draft-03/schema#"}, "input_schema.$schema"),
     "too-deep": ({"type": "object", "properties": {"x": DEEP}}, "nested deeper than 100"),
     "too-large": ({"type": "object", "properties": {"x": {"enum": list(range(100_000))}}}, "262,144"),
     "with-nul": ({"type": "object", "title": "a\0b"}, "U+0000"),
@@ -215,6 +215,7 @@ async def test_386_tools_in_one_toolset(api: Api) -> None:
     print(f"386 tools registered in {took:.2f} s, {cpu:.2f} s of CPU in the api")
     assert (len(answer.json()["tools"]), answer.json()["warnings"]) == (386, [])
     text = await declared(api, "?format=prompt&budget=12000")
+    assert await declared(api, "?format=prompt") == text, "that is what a prompt has by default"
     assert 11_000 <= estimate_tokens(text) <= 12_000
     print(f"prompt of {estimate_tokens(text):,} tokens of {TOKENIZER} for a budget of 12,000")
     lines = text.splitlines()

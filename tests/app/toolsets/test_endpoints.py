@@ -115,7 +115,7 @@ async def test_names_that_scripts_could_not_use(api: Api, name: str) -> None:
         ([tool("a", input_schema=[])], "tools[0].input_schema"),
         ([tool("a", input_schema=None)], "tools[0].input_schema"),
         (
-            [tool("a", input_schema={"$schema": "http://json-schema.org/draft-04/schema#"})],
+            [tool("a", input_schema={"$schema": "http://json-schema.org/draft-03/schema#"})],
             "tools[0].input_schema.$schema",
         ),
         ([tool("a", approval="yes")], "tools[0].approval"),

@@ -22,8 +22,9 @@ SEED = int(os.environ.get("REWIND_SEED", "20261130"))
 PROGRAM = Path(__file__).with_name("second_oracle.cjs")
 MODULES = Path(__file__).parents[3] / "tests" / "npm" / "node_modules"
 SAMPLES, MUTATIONS = 8, 3
-REFUSED = {"n13_missing_and_remote_ref", "n14_remote_ref"}
-"""Theirs has no types for references that lead nowhere or elsewhere; ours says `unknown` and warns."""
+REFUSED = {"n13_missing_and_remote_ref", "n14_remote_ref", "n21_ids", "n22_refs_in_circles"}
+"""Theirs has no types for references that lead nowhere, elsewhere, to an `$id` inside or to themselves; ours says
+`unknown` and warns where that is so."""
 
 
 class Judged(NamedTuple):
@@ -66,6 +67,14 @@ REASONS: dict[str, Callable[[Judged], bool]] = {
     ),
     "theirs demands that an absent property with the name of an inherited one be like the inherited one": lambda it: (
         it.tool == "n07_names" and it.ours and not it.theirs
+    ),
+    "theirs takes no more items than a list of `items` names": lambda it: (
+        it.ours and not it.theirs and has(it.schema, lambda part: isinstance(part.get("items"), list))
+    ),
+    "theirs knows no $recursiveRef and no $dynamicRef": lambda it: (
+        it.theirs
+        and not it.ours
+        and has(it.schema, lambda part: bool(part.keys() & {"$recursiveRef", "$dynamicRef"}))
     ),
     "theirs takes `not` for an object without properties": lambda it: (
         it.ours and not it.theirs and has(it.schema, lambda part: "not" in part)
