@@ -19,6 +19,7 @@ UNSCOPED_QUERIES = {
 SYSTEM_FILES = {
     "sandbox/store/postgres/reach.py": "defines it",
     "sandbox/store/postgres/edge.py": "compares the data key with the database's, at the start",
+    "sandbox/store/postgres/connection.py": "chooses the connection by what may be reached",
     "app/serve.py": "loops: scheduler, dispatcher, sealer, sender, collector",
     "app/health.py": "asks about the deployment, not about anyone's rows",
     "app/routing.py": "the session of a cookie, before its person's organization is known",
@@ -112,14 +113,18 @@ def system_reach(source: Source) -> Iterator[tuple[int, str]]:
     """Row-level security ends where the system begins: few places may say so."""
     if not PRODUCT.fullmatch(source.path) or source.path in SYSTEM_FILES:
         return
+    advice = "requests reach one tenant's rows: if this is no request, add it to SYSTEM_FILES with its reason"
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and (
+            node.attr in {"own_pool", "scoped"}
+            or (node.attr == "system" and "pool" in ast.unparse(node.value))
+        ):
+            yield node.lineno, advice
     for call in _calls(source.tree):
         name = _dotted(call.func)
         whole = name == "Reach" and any(keyword.arg == "system" for keyword in call.keywords)
         if name == "as_system" or whole:
-            yield (
-                call.lineno,
-                "requests reach one tenant's rows: if this is no request, add it to SYSTEM_FILES with its reason",
-            )
+            yield call.lineno, advice
 
 
 def commit_outside_unit_of_work(source: Source) -> Iterator[tuple[int, str]]:

@@ -9,6 +9,8 @@ BAD = {
     "system-reach": [
         ("app/runs/service.py", "with as_system(): pass"),
         ("tenancy/keys/service.py", "limit_to(Reach(system=True))"),
+        ("app/runs/service.py", "rows = store.own_pool.fetch(sql)"),
+        ("app/runs/repository.py", "async def f(pool): return pool.system.acquire()"),
     ],
     "sql-outside-repositories": [
         ("app/runs/service.py", 'ask("select id from runs where id = $1", run)'),
@@ -41,6 +43,7 @@ BAD = {
 }
 GOOD = [
     ("app/serve.py", "with as_system(): pass"),
+    ("app/doctor.py", "name = platform.system()"),
     ("app/runs/service.py", "limit_to(Reach(organization=organization))"),
     ("app/runs/repository.py", 'X = "select id from runs"'),
     ("app/runs/service.py", '"""Select a run from the list and update it."""'),
