@@ -17,8 +17,8 @@ __all__ = ["Compiled", "Diagnostic", "Import", "Stripper", "early_refusal"]
 
 SCRIPT_BYTES_MAX = 256 * 1024
 STRIPPER_HEAP_BYTES = 640 * 1024 * 1024
-STRIP_BUDGET_US = 2_000_000
-"""The largest scripts need 250 ms; the parser takes exponential time for some small ones."""
+STRIP_BUDGET_US = 1_250_000
+"""The largest scripts need 250 ms, 500 in a new process; the parser takes exponential time for some small ones."""
 PARSE_HEAP_BYTES = 256 * 1024 * 1024
 _V8_POSITION = re.compile(r"^(?:script\.ts|<anonymous>):(\d+): (?:SyntaxError: )?(.*)$", re.MULTILINE)
 _SYNTAX_HINTS = {
