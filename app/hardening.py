@@ -21,11 +21,9 @@ HEADERS = {
 }
 API_POLICY = "default-src 'none'; frame-ancestors 'none'"
 DOCS_POLICY = (
-    "default-src 'none'; connect-src 'self'; script-src 'unsafe-inline' https://cdn.jsdelivr.net; "
-    "style-src 'unsafe-inline' https://cdn.jsdelivr.net; img-src 'self' data: https://fastapi.tiangolo.com; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
-"""The reference is a page of Swagger, whose scripts come from there."""
 HSTS = "max-age=31536000; includeSubDomains"
 HOPS_MAX = 20
 """Addresses of one X-Forwarded-For that are looked at."""

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -49,6 +49,7 @@ from app.rates import Rates
 from app.reenactments.endpoints import router as reenactments_router
 from app.reenactments.repository import ReplayRepository
 from app.reenactments.service import Reenactments
+from app.reference import reference_of
 from app.responses import iso, json_response
 from app.runs.batch import router as batch_router
 from app.runs.endpoints import router as runs_router
@@ -274,7 +275,7 @@ def create_app(
     app = FastAPI(
         title="Rewind",
         openapi_url="/openapi.json",
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -304,6 +305,7 @@ def create_app(
     ):
         app.router.routes.extend(router.routes)
     app.router.routes.extend(pages)
+    app.openapi = openapi_of(app, build_version())  # type: ignore[method-assign]
     _add_root_routes(app, exposed)
     handled: Mapping[type[Exception], Any] = {
         ApiError: _answer,
@@ -317,7 +319,6 @@ def create_app(
         app.add_exception_handler(kind, handler)
     app.add_middleware(RequestIds)
     app.add_middleware(Hardened, exposure=exposed)
-    app.openapi = openapi_of(app, build_version())  # type: ignore[method-assign]
     return app
 
 
@@ -377,6 +378,12 @@ def _add_root_routes(app: FastAPI, exposure: Exposure) -> None:
             f"Contact: {exposure.contact}\nExpires: {expires}\nPreferred-Languages: en\n"
             f"Canonical: {exposure.public_url}/.well-known/security.txt\n"
         )
+
+    page = reference_of(app.openapi)
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(page())
 
     @app.get("/llms.txt", tags=["health"], response_class=PlainTextResponse)
     async def llms_txt() -> Response:

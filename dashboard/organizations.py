@@ -28,11 +28,16 @@ class Organizations:
     def routes(self) -> list[Route]:
         page = self.site.page
         return [
+            page("/", self.home),
             page("/organizations", self.organizations, methods=("GET", "POST")),
             page("/members", self.member_list, methods=("GET", "POST")),
             page("/invitations/{secret}", self.invitation, methods=("GET", "POST")),
             page("/keys", self.key_list, methods=("GET", "POST")),
         ]
+
+    async def home(self, _: Request) -> Response:
+        """Who types the server's address alone: the first page, or the way to it."""
+        return to("/organizations")
 
     async def organizations(self, request: Request) -> Response:
         session = await self.site.required(request)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template, select_autoescape
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -49,6 +49,11 @@ _TEMPLATES = Environment(
 )
 
 Page = Callable[[Request], Awaitable[Response]]
+
+
+def template(name: str) -> Template:
+    """For pages that have no site: they show nothing of anybody."""
+    return _TEMPLATES.get_template(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """What is at the root: health, documents."""
 
+import re
+
 import pytest
 
 from app.openapi import openapi_of
@@ -103,8 +105,28 @@ async def test_every_reference_of_the_document_resolves(api: Api) -> None:
     assert {reference.removeprefix(prefix) for reference in named} <= set(document["components"]["schemas"])
 
 
-async def test_docs_and_llms_txt(api: Api) -> None:
-    assert (await api.call("GET", "/docs", secret="")).status_code == 200
+async def test_docs_show_every_call_and_load_nothing_from_elsewhere(api: Api) -> None:
+    answer = await api.call("GET", "/docs", secret="")
+    assert answer.status_code == 200
+    page, document = answer.text, openapi_of(api.app, "1")()
+    calls = [
+        (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method in methods
+        if path.startswith("/v1/")
+    ]
+    assert len(calls) > 60
+    assert [(method, path) for method, path in calls if f"<b>{method}</b> {path}<" not in page] == []
+    links = set(re.findall(r'href="#([^"]+)"', page))
+    assert "StartRunBody" in links and links <= set(re.findall(r'id="([^"]+)"', page))
+    assert set(re.findall(r'(?:src|href)="(?!#)([^"]+)"', page)) <= {
+        "/", "/static/plain.css", "/static/icon.svg", "/organizations", "/docs", "/login", "/signup",
+        "/openapi.json", "/llms.txt",
+    }  # fmt: skip
+    assert "<script" not in page and "http" not in answer.headers["content-security-policy"]
+
+
+async def test_llms_txt(api: Api) -> None:
     llms = await api.call("GET", "/llms.txt", secret="")
     assert llms.text.startswith("# Rewind") and llms.headers["content-type"].startswith("text/plain")
 

@@ -127,10 +127,16 @@ def test_a_team_signs_up(browser: Browser, site: str, size: str) -> None:
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     shots = Shots(size)
 
+    page.goto(site)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.get_by_role("link", name="API").click()
+    page.locator("summary").filter(has_text="/v1/runs").first.click()
+    page.wait_for_load_state()
+    shots.take(page, "docs")
     page.goto(f"{site}/signup")
     shots.take(page, "signup")
-    page.keyboard.press("Tab")  # the brand, then the two links, then the form
-    for _ in range(3):
+    page.keyboard.press("Tab")  # the brand, then the three links, then the form
+    for _ in range(4):
         page.keyboard.press("Tab")
     page.keyboard.type("ann@example.com")
     page.keyboard.press("Tab")
