@@ -24,7 +24,7 @@ _thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
 
 
 def note_body(size: int) -> None:
-    """Say how many bytes the body of the request at hand has."""
+    """Say how many bytes the body of the request at hand has, or the answer of the tool that is called."""
     _body_bytes.set(size)
 
 
@@ -35,7 +35,7 @@ def body_bytes() -> int:
 async def beside_loop(
     work: Callable[Parameters, Result], *args: Parameters.args, **options: Parameters.kwargs
 ) -> Result:
-    """Call `work`: in the thread when the request at hand has a large body."""
+    """Call `work`: in the thread when the request at hand has a large body, the call a large answer."""
     if _body_bytes.get() < LARGE_BYTES:
         return work(*args, **options)
     return await asyncio.get_running_loop().run_in_executor(

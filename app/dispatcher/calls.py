@@ -17,6 +17,7 @@ from app.dispatcher.mcp import ServerFailed, ServerRefused, Servers
 from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import ToolFailed, failed, failure_of, value_of_result
 from app.errors import ToolsetInvalid
+from app.large import beside_loop
 from app.tasks.settling import TOOL_FAILED, completed, invalid_arguments, invalid_result, too_large
 from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
@@ -208,7 +209,7 @@ class CallMaker:
             raise failed("invalid_result", "the server's answer is no result of a tool") from None
         finally:
             flight.redactor = flight.redactor.also(self._toolsets.servers.shown(endpoint))
-        return value_of_result(result, tool.results, structured=tool.output is not None)
+        return await beside_loop(value_of_result, result, tool.results, structured=tool.output is not None)
 
     async def _found(
         self, call: ClaimedCall, find: Callable[[tuple[str, Digest]], Awaitable[Result]]
@@ -239,7 +240,7 @@ class CallMaker:
                 "timeout", f"the tool did not answer within {timeout_ms / 1000:g} s", retryable=True
             ) from None
         try:
-            text = canonical_text(value)
+            text = await beside_loop(canonical_text, value)
         except CanonicalError as error:
             raise failed("invalid_result", f"the result {error.path}: {error.message}") from None
         if len(text) > VALUE_BYTES_MAX:
@@ -247,9 +248,11 @@ class CallMaker:
         problem = None if tool.output is None else await problem_of(tool.output, text, lambda _: value)
         if problem is not None:
             raise ToolFailed(invalid_result(problem))
-        if flight.redactor.hits(text):
-            text = canonical_text(flight.redactor.value(value))
-        return text
+        return await beside_loop(_without_secrets, text, value, flight.redactor)
+
+
+def _without_secrets(text: bytes, value: Json, redactor: Redactor) -> bytes:
+    return canonical_text(redactor.value(value)) if redactor.hits(text) else text
 
 
 async def _patiently(work: Callable[[], Awaitable[Result]]) -> Result:

@@ -26,6 +26,13 @@ OURS = frozenset(
 PERSONAL = frozenset({"authorization", "cookie"})
 """Headers of a script that do not follow a redirect to another origin."""
 USER_AGENT = "rewind"
+CHARSETS = frozenset(
+    {"utf-8", "utf8", "us-ascii", "ascii", "latin1", "utf-16", "utf-16le", "utf-16be", "shift_jis", "shift-jis",
+     "euc-jp", "iso-2022-jp", "gb2312", "gbk", "gb18030", "big5", "euc-kr", "koi8-r", "koi8-u", "macintosh"}
+    | {f"iso-8859-{part}" for part in (*range(1, 12), *range(13, 17))}
+    | {f"windows-{page}" for page in range(1250, 1259)}
+)  # fmt: skip
+"""What the web knows. Python knows more: some take hours for a megabyte (punycode), some make what is no text (utf-7)."""
 _TEXT_KINDS = ("json", "xml", "javascript", "x-www-form-urlencoded", "yaml", "graphql", "csv")
 
 
@@ -98,7 +105,10 @@ def outgoing(args: Mapping[str, Any], key: str) -> Outgoing:
     url = checked_url(str(args["url"]))
     query = [(name, text) for name, given in (args.get("query") or {}).items() for text in _texts(given)]
     if query:
-        url = url.copy_merge_params(httpx2.QueryParams([*url.params.multi_items(), *query]))
+        try:
+            url = url.copy_merge_params(httpx2.QueryParams([*url.params.multi_items(), *query]))
+        except httpx2.InvalidURL as error:
+            raise _invalid(f"`query` makes no URL: {str(error)[:200]}") from None
     headers = _headers(args.get("headers") or {})
     known = {name for name, _ in headers}
     kind, body = _body(args)
@@ -133,6 +143,9 @@ def redirected(request: Outgoing, status: int, location: str) -> Outgoing:
         url = checked_url(urljoin(str(request.url), location))
     except RequestRefused as error:
         raise RequestRefused("unreachable", f"the server redirects: {error}") from None
+    except ValueError:  # urljoin's, of brackets that hold no address
+        said = f"the server redirects: {location[:200]!r} is no URL"
+        raise RequestRefused("unreachable", said) from None
     if request.url.scheme == "https" and url.scheme != "https":
         raise RequestRefused("unreachable", f"the server redirects from https to http, at {url.host}")
     headers = request.headers
@@ -183,7 +196,7 @@ def _decoded(body: bytes, kind: str) -> str | None:
         name, _, value = parameter.partition("=")
         if name.strip().lower() == "charset":
             charset = value.strip().strip('"').lower()
-    if body and not textual:
+    if body and (not textual or charset not in CHARSETS):
         return None
     try:
         return body.decode(charset)

@@ -22,6 +22,7 @@ from app.dispatcher.http_request import (
 )
 from app.dispatcher.redaction import Redactor
 from app.dispatcher.results import failed
+from app.large import beside_loop, note_body
 from app.tasks.settling import TOOL_FAILED
 from sandbox.journal.ids import Json
 
@@ -107,7 +108,12 @@ class HttpTool:
         finally:
             await response.aclose()
         pairs = response.headers.multi_items()
-        return value_of_answer(response.status_code, pairs, redactor.data(bytes(body)))
+        note_body(len(body))
+        return await beside_loop(_value, response.status_code, pairs, bytes(body), redactor)
+
+
+def _value(status: int, headers: list[tuple[str, str]], body: bytes, redactor: Redactor) -> Json:
+    return value_of_answer(status, headers, redactor.data(body))
 
 
 def _not_answered(error: Exception, *, idempotent: bool) -> Exception:

@@ -18,10 +18,14 @@ from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
 
+from app.dispatcher.mcp_http import HttpFailure, Trouble
 from app.toolsets.mcp_tools import UNUSABLE
 
 LISTED = "codes.rewind/listed-schemas"
 TASK = "codes.rewind/task"
+PARTS_MAX = 10_000
+"""Of a result's content. The library judges each part by itself, on the event loop: 10,000 take a tenth of a second."""
+_TOO_MANY = HttpFailure(Trouble.TOO_LARGE, f"the result has more than {PARTS_MAX:,} parts of content")
 _FIELDS = ("inputSchema", "outputSchema")
 _ACCEPTED = {"type": "object"}
 
@@ -98,9 +102,17 @@ class _Reading:
         return await self._read.__aexit__(exc_type, exc_val, exc_tb)
 
 
+def _parts(content: Any) -> int:
+    return len(content) if isinstance(content, list) else 0
+
+
 def _looked_at(item: SessionMessage | Exception) -> SessionMessage | Exception:
     if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
         result = item.message.result
+        if _parts(result.get("content")) > PARTS_MAX:
+            error = types.ErrorData.model_validate(_TOO_MANY.to_error())
+            item.message = types.JSONRPCError(jsonrpc="2.0", id=item.message.id, error=error)
+            return item
         _put_aside(result)
         if isinstance(result.get("task"), dict) and "content" not in result:
             item.message.result = {"content": [], "_meta": {TASK: result["task"]}}

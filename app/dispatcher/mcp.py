@@ -25,10 +25,15 @@ LIST_TIMEOUT_S = 30.0
 IDLE_S = 120.0
 SESSIONS_MAX = 1_000
 PAGES_MAX = 50
+LIST_BYTES_MAX = 40 * 1024 * 1024
+"""Of all pages of one list: what a toolset keeps of it is a tenth of that at most."""
+SAID_CHARS_MAX = 16_384
+"""Of what a server says about a refusal: twice what is recorded of a message."""
 VERSION_REFUSED = frozenset({-32020, -32022})
 """Errors of MCP: headers that do not fit, an unsupported version."""
 UNREAD = frozenset({-32000, -32600, -32601})
 """Errors of JSON-RPC that servers also use for it: no session, no such request, no such method."""
+_LIST_TOO_LARGE = f"the list of tools has more than {LIST_BYTES_MAX:,} bytes"
 Mirrors = Mapping[tuple[str, ...], str]
 """Arguments, by their path, that a server wants to see in headers (`Mcp-Param-…`) as well: version 2026-07-28."""
 OPENINGS_MAX = 3
@@ -47,9 +52,9 @@ class ServerRefused(Exception):
     """The server answered with a JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any) -> None:
-        super().__init__(message)
+        self.message = message[:SAID_CHARS_MAX]
+        super().__init__(self.message)
         self.code = code
-        self.message = message
         self.data = data
 
     def not_understood(self, *, stateful: bool) -> bool:
@@ -192,6 +197,8 @@ class Servers:
                 for _ in range(PAGES_MAX):
                     tools, cursor = await session.list_tools(cursor, timeout_s=LIST_TIMEOUT_S)
                     found += tools
+                    if session.read_bytes > LIST_BYTES_MAX:
+                        raise ServerFailed(HttpFailure(Trouble.TOO_LARGE, _LIST_TOO_LARGE))
                     if not cursor:
                         return found
         finally:

@@ -101,6 +101,8 @@ class Waiting:
     """
 
     def __init__(self) -> None:
+        self.bytes = 0
+        """Of the answer, read so far."""
         self._ends_at: float | None = None
         self._limit: asyncio.Timeout | None = None
 
@@ -139,6 +141,7 @@ class _Awaited(httpx2.AsyncByteStream):
                 part = await anext(parts, None)
             if part is None:
                 return
+            self._waiting.bytes += len(part)
             yield part
 
     async def aclose(self) -> None:

@@ -3,7 +3,7 @@
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.dispatcher.mcp import ServerFailed, ServerRefused
+from app.dispatcher.mcp import SAID_CHARS_MAX, ServerFailed, ServerRefused
 from app.dispatcher.mcp_http import HttpFailure, Trouble
 from app.tasks.settling import TOOL_FAILED
 from app.toolsets.definition import Shape
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 INVALID_PARAMS = -32602
 """Code of JSON-RPC."""
-_UNKNOWN_TOOL = re.compile(r"(?i)\bunknown tool\b|\btool\b.*\bnot found\b|\bno such tool\b")
+_UNKNOWN_TOOL = re.compile(r"(?i)\bunknown tool\b|\btool\b.{0,200}\bnot found\b|\bno such tool\b")
 
 
 class ToolFailed(Exception):
@@ -28,7 +28,7 @@ class ToolFailed(Exception):
 
 
 def failed(code: str, message: str, *, retryable: bool = False) -> ToolFailed:
-    return ToolFailed(ToolFailure("ToolError", code, message, retryable=retryable))
+    return ToolFailed(ToolFailure("ToolError", code, message[:SAID_CHARS_MAX], retryable=retryable))
 
 
 def value_of_result(result: "types.CallToolResult", shape: Shape | None, *, structured: bool) -> Json:

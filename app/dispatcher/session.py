@@ -33,6 +33,7 @@ from app.dispatcher.mcp_http import (
 )
 from app.dispatcher.mcp_tasks import as_task, result_of
 from app.dispatcher.oauth import OAuthTransport, Tokens
+from app.large import note_body
 
 OPEN_TIMEOUT_S = 20.0
 """Connecting and agreeing on a protocol."""
@@ -70,6 +71,8 @@ class Session:
         self._client: Client | None = None
         self.version = ""
         """Of the protocol, as it was agreed."""
+        self.read_bytes = 0
+        """Of all answers so far."""
         self._requests = 0
         self._retired = False
 
@@ -170,11 +173,13 @@ class Session:
         try:
             await asyncio.wait({sending, self._owner}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
+                note_body(waiting.bytes)
                 return _answered(sending, session=self.mode == "legacy")
             if self._owner.done():
                 raise ServerFailed(HttpFailure(Trouble.BROKEN, "the session with the server ended"))
             raise TimeoutError
         finally:
+            self.read_bytes += waiting.bytes
             self._done()
             if not sending.done():  # lets the client tell the server that nobody waits any more
                 sending.cancel()
