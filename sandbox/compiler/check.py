@@ -59,7 +59,7 @@ OPTIONS = {
 }
 ENTRY = 'import main from "./main";\nmain;\n'
 _DIRECTIVES = re.compile(r"@ts-(?=nocheck|check|ignore|expect-error)")
-_REFERENCES = re.compile(r"^(\s*)///(?=\s*<)", re.MULTILINE)
+_REFERENCES = re.compile(r"^([^\S\n]*)///(?=\s*<)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,18 @@ NESTING_MAX = 64
 _LINE_END = re.compile("\r\n|[\n\r\u2028\u2029]")
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n\r\u2028\u2029]*|/\*.*?(?:\*/|\Z))
-      |(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`)
+      |(?P<text>"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?|`(?:\\.|[^`\\])*+`?)
       |(?P<word>[A-Za-z_$\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*)
       |(?P<number>\d[\w.]*)
       |(?P<mark>=>|\?\.|\.\.\.|[^\s\w])""",
     re.VERBOSE | re.DOTALL,
 )
 _BRACKET = re.compile(
-    r"""//[^\n\r\u2028\u2029]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[\[\]{}]""", re.DOTALL
+    r"""//[^\n\r\u2028\u2029]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?|[\[\]{}]""",
+    re.DOTALL,
 )
+"""Here as above what is not closed goes on to the end of its line or of the text: tried again from each of its quotes,
+a hostile text would take a time that grows with the square of its length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +143,13 @@ def too_deep_at(text: str) -> int | None:
     depth = 0
     for match in _BRACKET.finditer(text):
         found = match.group()
-        if found in {"[", "{"}:
-            depth += 1
-            if depth > NESTING_MAX:
-                return match.start()
-        elif found in {"]", "}"}:
-            depth = max(depth - 1, 0)
+        # A quote that nothing closes may stand in a regular expression: what follows it counts.
+        open_quote = found[0] in "\"'" and (len(found) == 1 or found[-1] != found[0])
+        for place, mark in enumerate(found if open_quote or len(found) == 1 else ""):
+            if mark in "[{":
+                depth += 1
+                if depth > NESTING_MAX:
+                    return match.start() + place
+            elif mark in "]}":
+                depth = max(depth - 1, 0)
     return None

@@ -1,0 +1,55 @@
+"""Scanning what a hostile author sends: the time grows with the text's length, not with its square."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sandbox.compiler.check import masked_source
+from sandbox.compiler.diagnostics import readable
+from sandbox.compiler.source import NESTING_MAX, Source, too_deep_at
+from sandbox.compiler.strip import SCRIPT_BYTES_MAX, early_refusal
+from sandbox.compiler.toolset import NO_TOOLS
+
+CPU_S_MAX = 5.0
+"""Each takes a tenth of that; what grows with the square takes minutes."""
+PIECES = {
+    "comments": "/* ", "templates": "`\\", "escaped": '"\\', "quotes": "\"'", "lines": "\n", "slashes": "///\n",
+    "indented": "\n" + " " * 200, "directives": "/// <", "paths": "a.", "calls": "a(", "imports": "import { a } from ",
+}  # fmt: skip
+SCANNERS: dict[str, Callable[[str], object]] = {
+    "masked": masked_source,
+    "nesting": too_deep_at,
+    "early": early_refusal,
+    "readable": lambda text: readable(text, NO_TOOLS, [], []),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("scanner", SCANNERS)
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_text_takes_long(piece: str, scanner: str) -> None:
+    text = PIECES[piece] * (SCRIPT_BYTES_MAX // len(PIECES[piece]))
+    began = time.process_time()
+    SCANNERS[scanner](text)
+    assert time.process_time() - began < CPU_S_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("'a' + \"b\" // 'c", ["text", "mark", "text"]),
+        ("a = 'open\nb", ["word", "mark", "text", "word"]),
+        ("`open ${a}\nb", ["text"]),
+        ("a /* open ' b", ["word"]),
+    ],
+)
+def test_what_is_not_closed_ends_with_its_line_or_the_text(text: str, kinds: list[str]) -> None:
+    assert [token.kind for token in Source(text).tokens] == kinds
+
+
+def test_a_quote_in_a_regular_expression_hides_no_nesting() -> None:
+    deep = "[" * (NESTING_MAX + 1)
+    assert too_deep_at(deep) == NESTING_MAX
+    assert too_deep_at("/['\"]/; " + deep) == len("/['\"]/; ") + NESTING_MAX
+    assert too_deep_at(f"'{deep}'; // {deep}\n/* {deep}") is None
