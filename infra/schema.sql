@@ -1309,14 +1309,15 @@ begin
   return org;
 end $$;
 
-CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) RETURNS void
+CREATE FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) RETURNS void
     LANGUAGE plpgsql
     AS $$
 declare
   org uuid;
 begin
   update runs set status = 5, owner = null, ready = false
-    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker
+      and owner_epoch = coalesce(p_owner_epoch, owner_epoch);
   if not found then return; end if;
   update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run returning organization_id into org;
   update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;
@@ -4071,11 +4072,11 @@ GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_rep
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
 GRANT ALL ON FUNCTION public.quarantine_by_operator(p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
 
-REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) FROM PUBLIC;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_api;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_request;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_worker;
-GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) TO rewind_retention;
+REVOKE ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) TO rewind_api;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) TO rewind_request;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) TO rewind_worker;
+GRANT ALL ON FUNCTION public.quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch integer) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.quota_limits(p_ns uuid, p_organization uuid) TO rewind_api;

@@ -245,11 +245,13 @@ language sql as $$
 $$;
 
 -- The deadline waits while a run is quarantined: its pending row loses its due time until the release.
-create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) returns void
+create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch int)
+  returns void
 language plpgsql as $$
 begin
   update runs set status = 5, owner = null, ready = false
-    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker
+      and owner_epoch = coalesce(p_owner_epoch, owner_epoch);
   if not found then return; end if;
   update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run;
   update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;

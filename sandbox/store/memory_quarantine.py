@@ -23,10 +23,13 @@ class MemoryQuarantine(ABC):
     def append(self, run: MemoryRun, event: EventAppend) -> EventVerdict:
         """Append one event if its guard holds."""
 
-    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
-        """By its owner: a replay differs, or a child died twice."""
+    async def quarantine(
+        self, namespace: NamespaceId, run: RunId, report: dict[str, Json], owner_epoch: int | None = None
+    ) -> None:
+        """By its owner: a replay differs, or a child died twice. Not by one whose claim was superseded meanwhile."""
         found = self.journals.runs[namespace, run]
-        if found.status is RunStatus.ACTIVE and found.owner == self.worker:
+        owned = found.owner == self.worker and owner_epoch in {None, found.owner_epoch}
+        if found.status is RunStatus.ACTIVE and owned:
             self._put_there(found, report)
 
     async def quarantine_by_operator(

@@ -38,7 +38,9 @@ class RunsStore(OwnedRuns, Protocol):
     on_batch: Callable[[Sequence[CommandAppend]], None] | None
 
     async def release_runs(self, worker: WorkerId, runs: Sequence[tuple[NamespaceId, RunId]]) -> int: ...
-    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None: ...
+    async def quarantine(
+        self, namespace: NamespaceId, run: RunId, report: dict[str, Json], owner_epoch: int | None = None
+    ) -> None: ...
 
 
 class WarmRuns:
@@ -229,7 +231,7 @@ class WarmRuns:
             report |= asdict(error)
         logger.error("run %s is quarantined: %s", live.run, error)
         try:
-            await self._store.quarantine(live.namespace, live.run, report)
+            await self._store.quarantine(live.namespace, live.run, report, live.owner_epoch)
         except Unavailable:
             logger.warning("the quarantine of run %s could not be recorded; it is put down", live.run)
             await self._forget(live, release=True)

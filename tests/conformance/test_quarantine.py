@@ -126,3 +126,15 @@ async def test_a_fork_that_is_given_up_before_it_is_made_ends(bench: Bench) -> N
     assert [body.id for body in bodies if isinstance(body, e.SignalReceived)] == ["s1", "s2"]
     assert (await outcomes(bench, run))[3] == ("CancelledError", 0)
     assert await bench.edge.read_due(10) == []
+
+
+async def test_a_former_claim_of_the_same_worker_quarantines_nothing(bench: Bench) -> None:
+    owned = await bench.own()
+    run, former = owned.claimed.run, owned.claimed.owner_epoch
+    await operate(bench, "quarantine", run)
+    await operate(bench, "release", run)
+    (again,) = await owned.store.claim_runs(owned.store.worker, [Epoch(1)], 10)
+    await owned.store.quarantine(bench.namespace, run, {"code": "divergence"}, former)
+    assert (await bench.record(run)).status is RunStatus.ACTIVE
+    await owned.store.quarantine(bench.namespace, run, {"code": "divergence"}, again.owner_epoch)
+    assert (await bench.record(run)).status is RunStatus.QUARANTINED

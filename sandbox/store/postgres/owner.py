@@ -250,7 +250,9 @@ class PostgresOwner(PostgresEdge):
         """Append a chunk of what a fork reuses. Errors as those of append_commands."""
         return await append_fork(self.pool, self.keys, append)
 
-    async def quarantine(self, namespace: NamespaceId, run: RunId, report: dict[str, Json]) -> None:
+    async def quarantine(
+        self, namespace: NamespaceId, run: RunId, report: dict[str, Json], owner_epoch: int | None = None
+    ) -> None:
         """Stop executing the run until an operator decides; its events are recorded all the same."""
         try:
             key = await self.keys.of(namespace)
@@ -259,11 +261,12 @@ class PostgresOwner(PostgresEdge):
         sealed = key.of(run).seal(orjson.dumps(report), REPORT_PLACE)
         async with acquired(self.pool) as connection:
             await connection.execute(
-                "select quarantine_run($1, $2, $3, $4)",
+                "select quarantine_run($1, $2, $3, $4, $5)",
                 self.worker,
                 namespace,
                 run,
                 sealed,
+                owner_epoch,
             )
 
     async def load_facts(self, namespace: NamespaceId, run: RunId) -> RunFacts | None:
