@@ -138,6 +138,16 @@ class Principal:
         if narrow.toolset is not None and workflow is None and toolset != narrow.toolset:
             raise InsufficientScope(f"This token may only use the toolset `{narrow.toolset}`.")
 
+    def require_toolset_of(self, workflow: str, toolset: str | None) -> None:
+        """Refuse to start a workflow with another toolset than the token's, unless the token names the workflow."""
+        narrow = self.narrow
+        if narrow.toolset is None or toolset == narrow.toolset or workflow in (narrow.workflows or ()):
+            return
+        raise InsufficientScope(
+            f"This token may only use the toolset `{narrow.toolset}`, and the workflow `{workflow}` has "
+            f"{'none' if toolset is None else f'`{toolset}`'}: name the workflow in the token's `narrow.workflows`."
+        )
+
     def require_toolset(self, name: str) -> None:
         if self.narrow.toolset is not None and self.narrow.toolset != name:
             raise InsufficientScope(f"This token may only use the toolset `{self.narrow.toolset}`.")

@@ -110,6 +110,8 @@ class Forks:
         self, principal: Principal, namespace: NamespaceRef, parent: RunRecord, body: ForkBody
     ) -> Parts:
         principal.require_start(toolset=parent.toolset, workflow=None if body.script else parent.workflow)
+        if parent.workflow is not None:
+            principal.require_toolset_of(parent.workflow, parent.toolset)
         refuse_fork(parent, body)
         ttl_ms = await self._quotas.ttl_ms(principal.organization, namespace.id, body.ttl)
         first = next(iter(await self._store.read_entries(parent.namespace, parent.run, limit=1)), None)

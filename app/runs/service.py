@@ -20,7 +20,7 @@ from app.values import Values
 from app.workflows.service import Workflows, program_of
 from sandbox.journal.codec import encode_body, value_in
 from sandbox.journal.entries import CancelRequested, EntryType, Limits, RunStarted, Value
-from sandbox.journal.ids import Epoch, NamespaceId, OrganizationId, RunId, Seq, Sha256, TimeMs
+from sandbox.journal.ids import Epoch, NamespaceId, RunId, Seq, Sha256, TimeMs
 from sandbox.store.hints import POLL_MAX_S
 from sandbox.store.interface import (
     FROM_START,
@@ -131,7 +131,7 @@ class Runs:
     ) -> StartRun:
         """Fix everything that the run will depend on: script, toolset version, input, seed, deadline."""
         asked_at = asyncio.get_running_loop().time()
-        report, toolset = await self._program(principal.organization, namespace.id, body)
+        report, toolset = await self._program(principal, namespace.id, body)
         report.require_ok()
         await report.require_input(body.input)
         script = report.digest
@@ -168,11 +168,14 @@ class Runs:
         )
 
     async def _program(
-        self, organization: OrganizationId, namespace: NamespaceId, body: StartRunBody
+        self, principal: Principal, namespace: NamespaceId, body: StartRunBody
     ) -> tuple[ScriptReport, ToolsetRef | None]:
+        organization = principal.organization
         if body.workflow is not None:
             program = program_of(await self._workflows.latest(organization, body.workflow))
-            return await self._scripts.ensure(organization, namespace, program), program.toolset
+            toolset = program.toolset
+            principal.require_toolset_of(body.workflow, None if toolset is None else toolset.name)
+            return await self._scripts.ensure(organization, namespace, program), toolset
         assert body.script is not None  # checked_body
         toolset = None
         if body.toolset is not None:

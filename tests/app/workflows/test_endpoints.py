@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.app.runs.test_forks import PLAN
 from tests.fixtures.api import SCRIPT, Api
 
 OTHER = SCRIPT.replace("input;", "[input];")
@@ -112,6 +113,35 @@ async def test_a_narrowed_token_sees_and_starts_its_workflows(api: Api) -> None:
     for name, status in (("onboard", 201), ("secret", 403)):
         answer = await api.call("POST", "/v1/runs", secret=secret, json={"workflow": name})
         assert answer.status_code == status, answer.text
+
+
+@pytest.mark.parametrize(
+    ("narrow", "statuses"),
+    [
+        ({"toolset": "support"}, [201, 403, 403]),
+        ({"toolset": "support", "workflows": ["onboard", "other"]}, [201, 201, 403]),
+        ({"workflows": ["bare"]}, [403, 403, 201]),
+    ],
+)
+async def test_a_token_for_a_toolset_starts_and_forks_workflows_of_it(
+    api: Api, narrow: dict[str, Any], statuses: list[int]
+) -> None:
+    """A workflow of another toolset is another toolset in the token's hands, unless the token names it."""
+    api.desk.plan = {"report": PLAN, "gone": None}
+    for name, toolset in (("onboard", "support"), ("other", "admin"), ("bare", None)):
+        if toolset is not None:
+            await api.toolset(toolset)
+        await put(api, name, toolset=toolset)
+    secret = await api.token("acme", narrow=narrow)
+    found = []
+    for name in ("onboard", "other", "bare"):
+        answer = await api.call("POST", "/v1/runs", secret=secret, json={"workflow": name})
+        found.append(answer.status_code)
+        run = await api.start(script=None, workflow=name)
+        await (await api.puppet(run["id"])).complete(1)
+        fork = await api.call("POST", f"/v1/runs/{run['id']}/fork", secret=secret, json={})
+        assert fork.status_code == answer.status_code, fork.text
+    assert found == statuses
 
 
 async def test_toolsets_pin_workflows(api: Api) -> None:
