@@ -26,7 +26,7 @@ class WrongUsage(Exception):
 
 def add_verb(verbs: Parsers, name: str, handler: Handler, text: str) -> argparse.ArgumentParser:
     parser = verbs.add_parser(name, help=text[0].lower() + text[1:].rstrip("."), description=text)
-    parser.set_defaults(handler=lambda arguments: guarded(handler, arguments))
+    parser.set_defaults(handler=lambda arguments: guarded(handler, arguments), parser=parser)
     return parser
 
 

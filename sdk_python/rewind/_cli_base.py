@@ -64,7 +64,7 @@ def remote_verb(
 ) -> argparse.ArgumentParser:
     """A verb that talks to a server, with the options that all of them take."""
     parser = verbs.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-    parser.set_defaults(handler=handler, remote=True)
+    parser.set_defaults(handler=handler, remote=True, parser=parser)
     parser.add_argument("--url", help="address of the server (default: REWIND_URL, then .rewind/dev.json)")
     parser.add_argument("--namespace", help="the end user whose objects are meant (API keys only)")
     parser.add_argument("--json", action="store_true", help="print the answer as one line of JSON")

@@ -11,6 +11,8 @@ from rewind._cli_base import Console, Usage, json_argument, read_file, remote_ve
 from rewind._client import Rewind
 from rewind._core import Call
 from rewind._errors import PermissionDenied
+from rewind._style import counted, without_escapes
+from rewind.journal_text import error_text
 
 OK, DIFFERS, USAGE, REFUSED = 0, 1, 2, 3
 VALUE_FIELDS = ("input", "args", "result", "payload", "output")
@@ -37,7 +39,7 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     )
     verify.add_argument("run", metavar="RUN")
     test = verbs.add_parser("test", help="run a script here in virtual time", description=TEST)
-    test.set_defaults(handler=run_test)
+    test.set_defaults(handler=run_test, parser=test)
     test.add_argument("file", metavar="FILE", help="the script (- for stdin)")
     test.add_argument("--input", metavar="JSON", help="argument of main: JSON, @file, or - for stdin")
     test.add_argument("--cassette", metavar="FILE", help="recorded calls, from `rewind cassette RUN`")
@@ -217,9 +219,21 @@ def _show_replay(answer: dict[str, Any], console: Console | None) -> int:
             shown = f"{stopped['tool']} #{stopped['call']} (line {stopped['line']})"
             console.line(f"stopped at {shown}: no recorded call answers {json.dumps(stopped['args'])}")
         else:
-            console.line(f"{'matches' if answer['matches'] else 'differs'}: {len(answer['calls'])} calls")
-            console.line(json.dumps(answer["output"], ensure_ascii=False))
+            console.line(_compared(answer))
+            if answer.get("error"):
+                for line in console.style.plain_lines(error_text(without_escapes(answer["error"]))):
+                    console.line(line)
+            else:
+                console.line(json.dumps(answer["output"], ensure_ascii=False))
     return OK if answer["matches"] or ("changed" in answer and not diverged and not stopped) else DIFFERS
+
+
+def _compared(answer: dict[str, Any]) -> str:
+    calls = counted(len(answer["calls"]), "call")
+    if answer["matches"]:
+        return f"matches: {calls}"
+    others = len(answer["changed"])
+    return f"differs: it would have ended {answer['status']}, with {calls}, {others or 'none'} of them other than recorded"
 
 
 def _divergence(found: dict[str, Any]) -> str:
@@ -251,7 +265,8 @@ def _show_test(report: dict[str, Any], console: Console | None) -> int:
             shown = f"{missing['tool']}({json.dumps(missing['args'])})"
             console.note(f"line {missing['line']}: nothing answers {shown}")
         console.line(
-            f"{report['status']}, {len(report['calls'])} calls, {len(report['unused'])} answers unused"
+            f"{report['status']}, {counted(len(report['calls']), 'call')}, "
+            f"{counted(len(report['unused']), 'answer')} unused"
         )
         for waiting in report["waiting_for"]:
             console.line(

@@ -18,7 +18,7 @@ from rewind._cli_base import (
 )
 from rewind._client import Rewind
 from rewind._errors import NotFound
-from rewind._style import clip, without_escapes
+from rewind._style import clip, counted, without_escapes
 from rewind._types import Entry, Run
 from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
 
@@ -50,9 +50,9 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
 
     runs = group(verbs, "runs", help="look at runs and talk to them")
     listing = remote_verb(runs, "list", list_runs, help="list runs, newest first")
-    listing.add_argument("--status", choices=("active", *_SIGNS))
-    listing.add_argument("--label", action="append", metavar="KEY=VALUE")
-    listing.add_argument("--limit", type=int, default=20)
+    listing.add_argument("--status", choices=("active", *_SIGNS), help="only those that stand so")
+    listing.add_argument("--label", action="append", metavar="KEY=VALUE", help="only those that have it")
+    listing.add_argument("--limit", type=int, default=20, metavar="N", help="so many at most (20)")
     get = remote_verb(runs, "get", get_run, help="show one run")
     get.add_argument("run", metavar="RUN")
     get.add_argument("--wait", type=seconds, default=0.0, metavar="TIME", help="wait for its end")
@@ -120,15 +120,17 @@ def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -
     if not 1 <= arguments.limit <= 10_000:
         raise Usage("--limit takes 1 to 10000")
     pager = client.runs.list(
-        status=arguments.status, labels=labels_argument(arguments.label), limit=min(arguments.limit, 200)
+        status=arguments.status, labels=labels_argument(arguments.label), limit=min(arguments.limit + 1, 200)
     )
     try:
-        found = list(islice(pager, arguments.limit))
+        found = list(islice(pager, arguments.limit + 1))
     except NotFound as error:  # a namespace is made by its first run
         if arguments.json:
             raise
         console.note(f"no runs: {error.detail}")
         return 0
+    more = len(found) > arguments.limit
+    found = found[: arguments.limit]
     if arguments.json:
         console.json({"data": [run.raw for run in found]})
     elif not found:
@@ -136,6 +138,8 @@ def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -
     else:
         rows = [(run.id, run.status, age_text(run.started_at), summary(run)) for run in found]
         console.table(("RUN", "STATUS", "STARTED", ""), rows)
+        if more:
+            console.note(f"These are the newest {arguments.limit}: --limit shows more of them.")
     return 0
 
 
@@ -195,7 +199,7 @@ def fork_run(arguments: argparse.Namespace, client: Rewind, console: Console) ->
 
 
 def _fork_lines(plan: dict[str, Any], console: Console) -> list[str]:
-    reused = ", ".join(f"{count} {kind}" for kind, count in plan["reused"].items())
+    reused = ", ".join(counted(count, kind.removesuffix("s")) for kind, count in plan["reused"].items())
     lines = [f"reuses {reused}"]
     if plan["dropped"]:
         lines.append(f"  not reused: {len(plan['dropped'])} later signals and firings")

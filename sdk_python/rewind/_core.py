@@ -68,7 +68,7 @@ class AsyncCore:
         repeatable = (
             call.repeatable or call.method in {"GET", "PUT", "DELETE"} or "idempotency_key" in options
         )
-        timeout_s = options.get("timeout", self.config.timeout_s) + (
+        timeout_s = _timeout_s(options, self.config.timeout_s) + (
             call.wait_s + LONG_POLL_MARGIN_S if call.wait_s else 0.0
         )
         retries = options.get("max_retries", self.config.max_retries)
@@ -124,7 +124,7 @@ class AsyncCore:
         headers = [("Accept", "text/event-stream")]
         headers += [("Last-Event-ID", last)] if last is not None else []
         head = self._head(call, options, headers)
-        timeout_s = options.get("timeout", self.config.timeout_s)
+        timeout_s = _timeout_s(options, self.config.timeout_s)
         async with open_stream(
             self.transport, head, timeout_s=timeout_s, silence_s=STREAM_SILENCE_S
         ) as stream:
@@ -229,3 +229,13 @@ def segment(name: str, what: str) -> str:
 def _shown(body: bytes) -> str:
     text = body[:300].decode("utf-8", "replace")
     return f"{text}… {len(body)} bytes" if len(body) > 300 else text
+
+
+def _timeout_s(options: CallOptions, otherwise: float) -> float:
+    found: object = options.get("timeout", otherwise)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise TypeError(
+            f"timeout= takes seconds as a number, not {found!r}: it limits one HTTP call. How long to wait for a run "
+            "is said by wait= when it starts, and by timeout_s= of runs.wait()"
+        )
+    return found

@@ -71,6 +71,11 @@ def clip(text: str, room: int, size: str = "") -> str:
     return text[: max(1, room - len(mark))] + mark
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 call", "2 calls"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def without_escapes(value: Any) -> Any:
     """JSON whose texts can't begin a terminal's control sequence: what scripts and tools wrote is not trusted."""
     if isinstance(value, str):

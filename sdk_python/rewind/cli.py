@@ -52,7 +52,9 @@ def _dispatch(given: list[str], console: Console) -> int:
     if verb in SERVER_VERBS and verb not in _verbs(parser):
         reason = f" ({problems[0]})" if problems else ""
         raise Usage(f"`rewind {verb}` comes with the server: pip install rewind-server{reason}")
-    arguments = parser.parse_args(given)
+    arguments, unknown = parser.parse_known_args(given)
+    if unknown:  # told by the verb's own parser, whose usage is the one to look at
+        (getattr(arguments, "parser", None) or parser).error(f"unknown arguments: {' '.join(unknown)}")
     handler: Callable[..., int] | None = getattr(arguments, "handler", None)
     if handler is None:
         (getattr(arguments, "parser", None) or parser).print_help()

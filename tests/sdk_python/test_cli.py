@@ -182,7 +182,7 @@ async def test_the_dev_server_of_the_folder_is_found(api: FakeApi, run: Run, tmp
 async def test_listing_runs(server: FakeApi, run: Run) -> None:
     failed = run_json(id="b", status="failed", output=None, error={"name": "Error", "message": "no"})
     waiting = run_json(id="a", status="active", waiting_for=[{"kind": "timer"}], started_at=None)
-    server.on("GET /v1/runs", {"data": [run_json(id="c"), failed, waiting], "next": "more"})
+    server.on("GET /v1/runs", {"data": [run_json(id="c"), failed, waiting], "next": None})
     result = await run("runs", "list", "--limit", "3")
     lines = [line.split() for line in result.out.splitlines()]
     assert lines[0] == ["RUN", "STATUS", "STARTED"]
@@ -191,6 +191,10 @@ async def test_listing_runs(server: FakeApi, run: Run) -> None:
     assert lines[2][-2:] == ["Error:", "no"]
     assert lines[3][-3:] == ["for", "a", "timer"]
     assert len(server.requests) == 1
+    assert result.err == ""
+    cut = await run("runs", "list", "--limit", "2")
+    assert len(cut.out.splitlines()) == 3
+    assert "newest 2: --limit shows more" in cut.err
     as_json = await run("runs", "list", "--json", "--limit", "3")
     assert [item["id"] for item in json.loads(as_json.out)["data"]] == ["c", "b", "a"]
 
@@ -255,6 +259,8 @@ async def test_signals_and_cancels(server: FakeApi, run: Run) -> None:
         (["runs", "get", ""], "run id is empty"),
         (["runs", "list", "--url", "nonsense"], "is no address"),
         (["sing"], "invalid choice"),
+        (["runs", "list", "--toolset", "x"], "usage: rewind runs list"),
+        (["test", "a.ts", "--toolset", "x"], "rewind test: error: unknown arguments: --toolset x"),
     ],
 )
 async def test_wrong_usage(server: FakeApi, run: Run, arguments: list[str], message: str) -> None:

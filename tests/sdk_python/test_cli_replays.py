@@ -1,11 +1,15 @@
 """The verbs `cassette`, `replay`, `verify` and `test` of the command."""
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rewind._cli_base import Console
+from rewind._cli_replays import _show_replay
 from tests.sdk_python.command import Result, Run
 from tests.sdk_python.fake_api import RUN_ID, FakeApi, run_json
 
@@ -43,10 +47,10 @@ async def test_a_script_is_tried_on_this_machine(run: Run, tmp_path: Path) -> No
     (tmp_path / "mocks.json").write_text('{"pay": [{"args": {"n": 5}, "result": "paid"}]}')
     tried = ("test", "pay.ts", "--mocks", "mocks.json", "--input")
     assert await run(*tried, "5") == Result(
-        0, 'log pays 5\ncompleted, 1 calls, 0 answers unused\n"paid"\n', ""
+        0, 'log pays 5\ncompleted, 1 call, 0 answers unused\n"paid"\n', ""
     )
     missing = await run(*tried, "6")
-    assert (missing.code, missing.out) == (1, "log pays 6\nfailed, 1 calls, 1 answers unused\n")
+    assert (missing.code, missing.out) == (1, "log pays 6\nfailed, 1 call, 1 answer unused\n")
     assert 'nothing answers pay({"n": 6})' in missing.err
     waiting = await run(*tried, "5", "--deny", "other", "--json")
     assert json.loads(waiting.out)["status"] == "completed"
@@ -55,3 +59,32 @@ async def test_a_script_is_tried_on_this_machine(run: Run, tmp_path: Path) -> No
     (tmp_path / "mocks.json").write_text('{"pay": [{}]}')
     refused = await run(*tried, "5")
     assert (refused.code, refused.err[:12]) == (3, "error: mocks")
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        ({"matches": True, "calls": [{}], "output": 1}, "matches: 1 call\n1\n"),
+        (
+            {"matches": False, "calls": [{}, {}], "changed": [], "status": "completed", "output": {"a": 2}},
+            'differs: it would have ended completed, with 2 calls, none of them other than recorded\n{"a": 2}\n',
+        ),
+        (
+            {
+                "matches": False,
+                "calls": [{}],
+                "changed": [{}],
+                "status": "failed",
+                "output": None,
+                "error": {"name": "Error", "message": "no\x1b[2J", "line": 3, "column": 1},
+            },
+            "differs: it would have ended failed, with 1 call, 1 of them other than recorded\n"
+            "Error: no�[2J (line 3, column 1)\n",
+        ),
+    ],
+)
+def test_a_what_if_says_how_the_run_would_have_ended(
+    answer: dict[str, Any], shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _show_replay(answer, Console.of(sys.stdout, sys.stderr))
+    assert capsys.readouterr().out == shown

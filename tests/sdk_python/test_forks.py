@@ -36,7 +36,7 @@ async def test_forks(server: FakeApi, run: Run, tmp_path: Path) -> None:
     server.on(f"POST /v1/runs/{RUN_ID}/fork", Reply(200, {"fork": FORK_PLAN}))
     dry = await run("runs", "fork", RUN_ID, "--script", str(script), "--at", "4", "--dry-run")
     assert dry.out.splitlines() == [
-        "reuses 9 calls, 0 signals, 1 timers",
+        "reuses 9 calls, 0 signals, 1 timer",
         "  not reused: 1 later signals and firings",
         '  differs from entry 5 at line 4: {"tool":"u","args":{"n":1}}',
     ]
