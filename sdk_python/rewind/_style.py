@@ -72,7 +72,7 @@ def clip(text: str, room: int, size: str = "") -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """ "1 call", "2 calls"."""
+    """One call, or so many calls."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

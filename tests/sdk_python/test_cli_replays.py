@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from rewind._cli_base import Console
 from rewind._cli_replays import _show_replay
+
 from tests.sdk_python.command import Result, Run
 from tests.sdk_python.fake_api import RUN_ID, FakeApi, run_json
 
@@ -78,8 +78,10 @@ async def test_a_script_is_tried_on_this_machine(run: Run, tmp_path: Path) -> No
                 "output": None,
                 "error": {"name": "Error", "message": "no\x1b[2J", "line": 3, "column": 1},
             },
-            "differs: it would have ended failed, with 1 call, 1 of them other than recorded\n"
-            "Error: no�[2J (line 3, column 1)\n",
+            (
+                "differs: it would have ended failed, with 1 call, 1 of them other than recorded\n"
+                "Error: no�[2J (line 3, column 1)\n"
+            ),
         ),
     ],
 )

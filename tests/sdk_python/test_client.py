@@ -171,7 +171,7 @@ async def test_waiting_ends_when_the_time_is_over_or_the_run_blocked(
     active = run_json(status="active", output=None, ended_at=None)
     api.on("GET /v1/runs/" + RUN_ID, active)
     assert (await client.runs.wait(RUN_ID, timeout_s=0)).status == "active"
-    with pytest.raises(TypeError, match="timeout_s= of runs.wait"):
+    with pytest.raises(TypeError, match=r"timeout_s= of runs\.wait"):
         await client.runs.wait(RUN_ID, timeout="20s")  # type: ignore[typeddict-item]
     assert (await client.runs.wait(RUN_ID, until="blocked")).status == "active"
     assert len(api.requests) == 2
