@@ -15,7 +15,7 @@ from starlette.responses import Response
 from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import Services, services_of
 from app.errors import InvalidJson
-from sandbox.journal.errors import ApiError
+from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Json
 from sandbox.store.postgres.reach import Reach, as_system, limit_to
 from tenancy.audit import Act
@@ -159,6 +159,22 @@ async def caller_of(request: Request, services: Services) -> Principal:
                     session, request.query_params.get("organization")
                 )
     return await services.authenticator.authenticate(authorization, client_ip(request))
+
+
+async def still_may(request: Request, scope: Scope) -> bool:
+    """Whether who sent this request could send it now: what goes on for long ends with the right to it.
+
+    While the database does not answer, the right is believed to last: nothing else goes on either.
+    """
+    try:
+        principal = await caller_of(request, services_of(request))
+        if principal.role is None:
+            principal.require(scope)
+    except Unavailable:
+        return True
+    except ApiError:
+        return False
+    return True
 
 
 def reach_of(principal: Principal, ip: str) -> Reach:

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from app.deps import Caller, Edge, Services
 from app.errors import invalid
 from app.paging import NamespaceName
-from app.routing import needs, strict_router
+from app.routing import needs, still_may, strict_router
 from app.runs.endpoints import SEQ_MAX
 from app.runs.live import Ended, Quiet
 from app.runs.views import entry_json
@@ -49,14 +49,19 @@ async def follow_run(
     within = await services.tenancy.namespace(caller, namespace)
     record = await services.runs.find(caller, within, run)
     return StreamingResponse(
-        _stream(services, record, after), media_type="text/event-stream", headers=_HEADERS
+        _stream(request, services, record, after), media_type="text/event-stream", headers=_HEADERS
     )
 
 
-async def _stream(services: Services, record: RunRecord, after: Seq) -> AsyncIterator[bytes]:
+async def _stream(
+    request: Request, services: Services, record: RunRecord, after: Seq
+) -> AsyncIterator[bytes]:
+    """Ends when its reader's right to it does: the reader asks again, and is told why."""
     yield _OPENING
     async with contextlib.aclosing(services.live.follow(record.namespace, record.run, after)) as following:
         async for news in following:
+            if not await still_may(request, Scope.RUNS_READ):
+                return
             if isinstance(news, Quiet):
                 yield _COMMENT
             elif isinstance(news, Ended):

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from app.body import BATCH_BODY_BYTES_MAX, read_json
 from app.deps import services_of
 from app.responses import json_response
-from app.routing import caller_of
+from app.routing import caller_of, still_may
 from app.schemas import Body
 from app.tasks.schemas import (
     ClaimBody,
@@ -39,8 +39,17 @@ async def claim_tasks(request: Request) -> Response:
     principal, body = await _read(request, ClaimBody)
     claims = services.tasks.claims
     wanted = await claims.wanted(principal, body, request.query_params.get("namespace"))
-    tasks = await claims.claim(wanted, body, request.is_disconnected)
+    tasks = await claims.claim(wanted, body, _gone(request))
     return json_response({"tasks": tasks})
+
+
+def _gone(request: Request) -> Callable[[], Awaitable[bool]]:
+    """Whether a claim that has waited must be given nothing: its caller has left, or may not claim any more."""
+
+    async def gone() -> bool:
+        return await request.is_disconnected() or not await still_may(request, SCOPE)
+
+    return gone
 
 
 def _settling(model: type[Any], settle: Settle, summary: str) -> Callable[[Request], Awaitable[Response]]:
@@ -56,7 +65,7 @@ def _settling(model: type[Any], settle: Settle, summary: str) -> Callable[[Reque
         async def settled() -> None:
             results.extend(await settle(services.tasks, principal, body.items))
 
-        tasks = await claims.claim(wanted, body.claim, request.is_disconnected, after=settled())
+        tasks = await claims.claim(wanted, body.claim, _gone(request), after=settled())
         return json_response({"results": results, "tasks": tasks})
 
     endpoint.__doc__ = summary

@@ -12,6 +12,7 @@ from app.runs.live import Ended, LiveJournals, Quiet
 from sandbox.journal.ids import NamespaceId, RunId, Seq
 from sandbox.store.interface import FROM_START, RunStatus
 from tests.fixtures.api import Api
+from tests.fixtures.turns import until
 
 
 def events_of(text: str) -> list[tuple[str | None, str, Any]]:
@@ -118,6 +119,23 @@ async def test_followers_see_each_append_once_and_in_order(api: Api) -> None:
         await asyncio.wait_for(asyncio.gather(*(follower.task for follower in watching)), 10)
     assert all(follower.seqs == list(range(9)) for follower in watching)
     assert {follower.end for follower in watching} == {Ended(RunStatus.COMPLETED)}
+
+
+async def test_a_stream_ends_with_the_right_to_it(api: Api) -> None:
+    run = await api.start()
+    puppet = await api.puppet(run["id"])
+    made = (await api.call("POST", "/v1/tokens", json={"namespace": "acme", "scopes": ["runs:read"]})).json()
+    path = f"/v1/runs/{run['id']}/events"
+    reading = asyncio.create_task(api.call("GET", path, secret=made["token"]))
+    await until(lambda: len(api.services.live) == 1)
+    await puppet.append_log("for its reader")
+    assert (await api.call("DELETE", f"/v1/tokens/{made['id']}")).status_code == 204
+    await puppet.append_log("for nobody")
+    answer = await asyncio.wait_for(reading, 10)
+    assert answer.status_code == 200
+    assert "for nobody" not in answer.text
+    assert "event: end" not in answer.text
+    assert (await api.call("GET", path, secret=made["token"])).status_code == 401
 
 
 async def test_entries_without_any_hint_are_found_by_looking(api: Api) -> None:

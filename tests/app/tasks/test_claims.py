@@ -125,3 +125,22 @@ async def test_a_lease_that_was_handed_out_again_meanwhile_is_not_given_back(api
     assert (await api.store.heartbeat_tasks([key_of(task)], LEASE_MS + 2))[0][0] is not None
     await api.store.give_back_tasks([(key_of(again), TimeMs(again.lease_until + 1))])
     assert await api.store.claim_tasks(wanted, str(uuid4()), 1, LEASE_MS) == []
+
+
+async def test_a_parked_claim_gets_nothing_when_its_token_is_revoked(api: Api) -> None:
+    """Not even what a worker leased to it in its append: that is offered to others at once, as not begun."""
+    _, puppet = await offered(api)
+    wanted = {"namespace": "acme", "scopes": ["tasks:work"]}
+    made = (await api.call("POST", "/v1/tokens", json=wanted)).json()
+    parked = api.services.tasks.claims._wakeups._parked
+    claim_id = str(uuid4())
+    body = {"max": 1, "wait": "60s", "claim_id": claim_id}
+    waiting = asyncio.create_task(post(api, "claim", body, made["token"]))
+    await until(lambda: len(parked) == 1)
+    assert (await api.call("DELETE", f"/v1/tokens/{made['id']}")).status_code == 204
+    await puppet.call_tool("echo", {})
+    answer = await asyncio.wait_for(waiting, 10)
+    assert (answer.status_code, answer.json()) == (200, {"tasks": []})
+    assert (await post(api, "claim", body, made["token"])).status_code == 401
+    (task,) = await claim(api)
+    assert (task["tool"], task["attempt"]) == ("echo", 1)
