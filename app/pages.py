@@ -57,7 +57,9 @@ def pages_of(
     client = OidcClient(lambda: LimitedTransport(egress.transport(), PROVIDER_ANSWER_BYTES_MAX))
     providers = Providers(pool, client, box, deployment=settings.provider, public_url=settings.public_url)
     members = Members(pool, passwords, public_url=settings.public_url)
-    site = Site(People(pool, passwords, public_url=settings.public_url), settings.public_url)
+    site = Site(
+        People(pool, passwords, public_url=settings.public_url), settings.public_url, settings.mails_shown
+    )
     sso = Sso(pool, client, box, settings.resolver or DnsResolver(), insecure=egress.lists)
     totp, passkeys = Totp(pool, box, site.people), Passkeys(pool, settings.public_url)
     closing = Closing(pool, site.people, public_url=settings.public_url)

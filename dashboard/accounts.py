@@ -48,7 +48,9 @@ class Accounts:
             return await self.site.render(
                 request, "signup.html", status=error.status, sent=False, problem=str(error), **shown
             )
-        return await self.site.render(request, "signup.html", sent=True, problem=None, **shown)
+        return await self.site.render(
+            request, "signup.html", sent=True, mails_shown=self.site.mails_shown, problem=None, **shown
+        )
 
     async def confirm(self, request: Request) -> Response:
         """The link shows a form: programs that look at links in mails make no account."""

@@ -162,6 +162,7 @@ class Organizations:
             own=own,
             keys=keys,
             secret=secret,
+            url=self.site.public_url,
             problem=problem,
         )
 

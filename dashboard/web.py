@@ -62,6 +62,7 @@ class Site:
 
     people: People
     public_url: str
+    mails_shown: bool = False
 
     @property
     def secure(self) -> bool:
