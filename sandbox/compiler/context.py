@@ -84,7 +84,7 @@ class Context:
 
     def declared(self, name: str) -> re.Match[str] | None:
         """Where a variable of this name gets its value: `const name = `, up to the value."""
-        pattern = rf"\b(?:const|let|var)\s+{re.escape(name)}\b[^=\n]*=(?![>=])\s*"
+        pattern = rf"\b(?:const|let|var)\s+{re.escape(name)}\b[^=\n]{{0,400}}=(?![>=])\s*"
         return re.search(pattern, self.source.text)
 
 

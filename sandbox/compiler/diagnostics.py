@@ -21,6 +21,8 @@ from sandbox.journal.codeframe import code_frame
 
 BYTES_MAX = 4_096
 SHOWN_MAX = 12
+EXPLAINED_MAX = 100
+"""Of what the compiler says, errors first; the rest is counted. Explaining looks through the script each time."""
 CONTEXT_LINES = 2
 LINES_NAMED_MAX = 6
 WARNINGS = frozenset({7006, 7031})
@@ -51,27 +53,31 @@ def readable(
     imports = imports_of(source)
     raws = list(raws)
     untyped = any(tool.result is None for tool in toolset.tools.values())
-    lines = {source.place(source.offset(raw["pos"]))[0] for raw in raws if raw["category"] == 1}
+    lines = {source.line_of(source.offset(raw["pos"])) for raw in raws if raw["category"] == 1}
     kept = [in_other_words(one, text, toolset) for one in _kept(refusals, lines)]
     refused = {refusal.line for refusal in kept}
-    found: list[_Found] = []
+    judged: list[tuple[bool, Context]] = []
     for raw in raws:
         start, end = source.offset(raw["pos"]), source.offset(raw["end"])
-        follows = raw["code"] in _FOLLOWS and (source.place(start)[0] in refused or raw["code"] == 1294)
+        follows = raw["code"] in _FOLLOWS and (source.line_of(start) in refused or raw["code"] == 1294)
         if kept and follows:
             continue
         context = Context(source, toolset, imports, raw, start, end)
-        told = explain(context)
-        error = (
-            raw["category"] == 1 and raw["code"] not in WARNINGS and not (untyped and _of_unknown(context))
-        )
-        found.append(_Found(error, f"TS{raw['code']}", told.message, told.hint, start, end))
+        error = raw["category"] == 1 and raw["code"] not in WARNINGS
+        judged.append((error and not (untyped and _of_unknown(context)), context))
+    judged.sort(key=lambda one: (not one[0], one[1].start))
+    found = [_told(error, context) for error, context in judged[:EXPLAINED_MAX]]
     if not any(one.code in _SYNTAX for one in found):
         found += [_floating(one) for one in floating_calls(source, imports)]
         found += [
             _Found(False, one.code, one.message, one.hint, one.start, one.end) for one in main_uses(source)
         ]
-    return _within_bytes(source, _ordered(source, found), kept)
+    return _within_bytes(source, _ordered(source, found), kept, len(judged[EXPLAINED_MAX:]))
+
+
+def _told(error: bool, context: Context) -> _Found:  # noqa: FBT001
+    told = explain(context)
+    return _Found(error, f"TS{context.code}", told.message, told.hint, context.start, context.end)
 
 
 def _of_unknown(context: Context) -> bool:
@@ -156,19 +162,19 @@ def _floating(call: Floating) -> _Found:
 
 def _ordered(source: Source, found: list[_Found]) -> list[_Found]:
     """Errors first, in the order of the text; a repeated message names the other lines; no warning beside an error."""
-    lines_wrong = {source.place(one.start)[0] for one in found if one.error}
+    lines_wrong = {source.line_of(one.start) for one in found if one.error}
     kept: dict[tuple[str, str], _Found] = {}
-    others: dict[tuple[str, str], list[int]] = {}
+    others: dict[tuple[str, str], dict[int, None]] = {}
     for one in sorted(found, key=lambda one: (not one.error, one.start)):
-        line = source.place(one.start)[0]
+        line = source.line_of(one.start)
         if not one.error and line in lines_wrong and one.code.startswith("TS"):
             continue
         key = (one.code, one.message)
         if key not in kept:
             kept[key] = one
-        elif line != source.place(kept[key].start)[0] and line not in others.setdefault(key, []):
-            others[key].append(line)
-    return [_naming(one, others.get(key, [])) for key, one in kept.items()]
+        elif line != source.line_of(kept[key].start):
+            others.setdefault(key, {})[line] = None
+    return [_naming(one, list(others.get(key, ()))) for key, one in kept.items()]
 
 
 def _naming(one: _Found, lines: list[int]) -> _Found:
@@ -178,13 +184,15 @@ def _naming(one: _Found, lines: list[int]) -> _Found:
     return replace(one, message=f"{one.message} (Also on line {named}.)")
 
 
-def _within_bytes(source: Source, found: list[_Found], refusals: list[Diagnostic]) -> list[Diagnostic]:
+def _within_bytes(
+    source: Source, found: list[_Found], refusals: list[Diagnostic], unread: int
+) -> list[Diagnostic]:
     shown: list[Diagnostic] = []
-    candidates = len(found) + len(refusals)
+    candidates = len(found) + len(refusals) + unread
     context = CONTEXT_LINES if candidates <= 4 else 1 if candidates <= 8 else 0
     left = BYTES_MAX - 300  # for the last one, which counts the rest
     waiting: list[Diagnostic | _Found] = [*refusals, *found]
-    hidden = 0
+    hidden = unread
     for one in waiting:
         diagnostic = one if isinstance(one, Diagnostic) else _framed(source, one, context)
         size = _size(diagnostic)

@@ -44,7 +44,14 @@ class Token:
 class Source:
     def __init__(self, text: str) -> None:
         self.text = text
-        self._units = None if text.isascii() else text.encode("utf-16-le", "surrogatepass")
+
+    @cached_property
+    def _pairs(self) -> list[int]:
+        """Where characters of two UTF-16 units begin, in units."""
+        if self.text.isascii():
+            return []
+        found = [at for at, mark in enumerate(self.text) if mark > "\uffff"]
+        return [at + number for number, at in enumerate(found)]
 
     @cached_property
     def _starts(self) -> list[int]:
@@ -52,9 +59,10 @@ class Source:
 
     def offset(self, units: int) -> int:
         """The offset in the string of an offset in UTF-16 units."""
-        if self._units is None:
-            return min(units, len(self.text))
-        return len(self._units[: 2 * units].decode("utf-16-le", "replace"))
+        return min(units - bisect_right(self._pairs, units - 2), len(self.text))
+
+    def line_of(self, offset: int) -> int:
+        return bisect_right(self._starts, offset)
 
     def place(self, offset: int) -> tuple[int, int]:
         """Line and column, 1-based, the column in UTF-16 units."""

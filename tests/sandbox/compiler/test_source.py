@@ -53,3 +53,38 @@ def test_a_quote_in_a_regular_expression_hides_no_nesting() -> None:
     assert too_deep_at(deep) == NESTING_MAX
     assert too_deep_at("/['\"]/; " + deep) == len("/['\"]/; ") + NESTING_MAX
     assert too_deep_at(f"'{deep}'; // {deep}\n/* {deep}") is None
+
+
+def test_of_very_many_mistakes_a_few_are_explained_and_all_are_counted() -> None:
+    """Each explanation looks through the whole script: of 20,000 they would take a minute."""
+    names = [f"none{number}" for number in range(20_000)]
+    text = "\n".join([*names, "export default () => 1;"])
+    raws, at = [], 0
+    for name in names:
+        raws.append(
+            {
+                "code": 2304,
+                "category": 1,
+                "pos": at,
+                "end": at + len(name),
+                "text": f"Cannot find name '{name}'.",
+            }
+        )
+        at += len(name) + 1
+    raws.insert(0, {**raws[0], "code": 7006, "text": "Parameter 'x' implicitly has an 'any' type."})
+    began = time.process_time()
+    found = readable(text, NO_TOOLS, raws, [])
+    assert time.process_time() - began < CPU_S_MAX
+    assert [one.line for one in found[:3]] == [1, 2, 3]
+    assert (found[-1].code, found[-1].severity) == ("more", "error")
+    shown = len(found) - 1
+    assert int(found[-1].message.split()[0]) in {len(raws) - shown, len(raws) - shown - 1}
+
+
+@pytest.mark.parametrize("text", ["plain", "é漢x", "a😀b😀😀c", "😀"])
+def test_offsets_are_of_utf16_units(text: str) -> None:
+    source, units = Source(text), 0
+    for at, mark in enumerate(text):
+        assert source.offset(units) == at
+        units += 1 + (mark > "\uffff")
+    assert source.offset(units) == source.offset(units + 5) == len(text)
