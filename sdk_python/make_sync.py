@@ -16,7 +16,7 @@ REPLACEMENTS = (
     (r"\bawait ", ""),
     (r"\basync (def|for|with)\b", r"\1"),
     (
-        r"\bAsync(Runs|Approvals|Forks|Keeping|Scripts|Toolsets|Tokens|Secrets|Webhooks|Workflows|Namespaces|Tasks|Pager|Core|Iterator)\b",
+        r"\bAsync(Audit|Keys|Usage|Runs|Approvals|Forks|Keeping|Scripts|Toolsets|Tokens|Secrets|Webhooks|Workflows|Namespaces|Tasks|Pager|Core|Iterator)\b",
         r"\1",
     ),
     (r"\bAsyncGenerator\[(\w+), None\]", r"Iterator[\1]"),

@@ -4,6 +4,7 @@ client = AsyncRewind(namespace="alice")
 run = await client.runs.start(script=source, toolset="support", input={...}, wait="30s")
 """
 
+from rewind._account_types import AuditEntry, DayUsage, Key, Quota
 from rewind._client import AsyncRewind, BlockingWorker, Rewind
 from rewind._context import CancelSignal, Deferred, ToolContext
 from rewind._errors import (
@@ -55,21 +56,25 @@ from rewind.worker import Worker
 __all__ = [
     "ApiError",
     "AsyncRewind",
+    "AuditEntry",
     "BadRequest",
     "BlockingWorker",
     "CancelSignal",
     "ConfigurationError",
     "Conflict",
     "ConnectionFailed",
+    "DayUsage",
     "Deferred",
     "Delivery",
     "Entry",
     "ForkPlan",
     "FoundTool",
+    "Key",
     "Namespace",
     "NotFound",
     "Page",
     "PermissionDenied",
+    "Quota",
     "Refused",
     "RequestTimeout",
     "Rewind",

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any, Self
 
+from rewind._async.account import AsyncAudit, AsyncKeys, AsyncUsage
 from rewind._async.approvals import AsyncApprovals
 from rewind._async.resources import AsyncNamespaces, AsyncTasks, AsyncTokens, AsyncToolsets
 from rewind._async.runs import AsyncRuns
@@ -15,6 +16,7 @@ from rewind._config import Config
 from rewind._core import AsyncCore, Call
 from rewind._portal import Core, Portal
 from rewind._retry import MAX_RETRIES
+from rewind._sync.account import Audit, Keys, Usage
 from rewind._sync.approvals import Approvals
 from rewind._sync.resources import Namespaces, Tasks, Tokens, Toolsets
 from rewind._sync.runs import Runs
@@ -67,6 +69,9 @@ class AsyncRewind:
         self.approvals = AsyncApprovals(self._core)
         self.webhooks = AsyncWebhooks(self._core)
         self.tasks = AsyncTasks(self._core)
+        self.keys = AsyncKeys(self._core)
+        self.usage = AsyncUsage(self._core)
+        self.audit = AsyncAudit(self._core)
 
     async def me(self) -> dict[str, Any]:
         """Who this credential is, its scopes and limits."""
@@ -145,6 +150,9 @@ class Rewind:
         self.approvals = Approvals(self._core)
         self.webhooks = Webhooks(self._core)
         self.tasks = Tasks(self._core)
+        self.keys = Keys(self._core)
+        self.usage = Usage(self._core)
+        self.audit = Audit(self._core)
 
     def me(self) -> dict[str, Any]:
         """Who this credential is, its scopes and limits."""

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import httpx2
 import pytest
 
 from tests.e2e.stack import eventually
@@ -49,12 +48,9 @@ async def test_usage_is_the_sum_of_the_runs(database_url: str, s3_url: str, tmp_
         runs = [found async for found in sdk.runs.list()]
         assert sorted(found.status for found in runs) == ["completed", "completed", "failed"]
         told_ms = sum(found.raw["usage"]["cpu_ms"] for found in runs)
-        async with httpx2.AsyncClient(
-            base_url=stack.url, headers={"authorization": f"Bearer {stack.api_key}"}, trust_env=False
-        ) as client:
-            rows = (await client.get("/v1/usage")).json()["data"]
-        charged_ms = sum(row["cpu_ms"] for row in rows)
+        days = await sdk.usage.get()
+        charged_ms = sum(day.cpu_ms for day in days)
         assert told_ms > 100, "there is something to compare"
         # Both are whole ms, rounded down: of each run, and of each day.
         assert abs(charged_ms - told_ms) <= TOLERANCE * told_ms + len(runs)
-        assert sum(row["runs"] for row in rows) == len(runs)
+        assert sum(day.runs for day in days) == len(runs)

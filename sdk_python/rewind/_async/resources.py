@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
+from rewind._account_types import Quota
 from rewind._async.pager import AsyncPager
 from rewind._core import AsyncCore, Call, segment
 from rewind._tools import AnyTool, declare
@@ -214,6 +215,19 @@ class AsyncNamespaces:
     async def resume(self, name: str, **options: Unpack[CallOptions]) -> Namespace:
         return await self._act(name, "resume", options)
 
+    async def quotas(self, name: str, **options: Unpack[CallOptions]) -> Mapping[str, Quota]:
+        """What it may use, and what it uses, by the name of the quota."""
+        return await self._quotas(Call(method="GET", path=f"{_namespace_path(name)}/quotas"), options)
+
+    async def set_quotas(
+        self, name: str, limits: Mapping[str, int | None], **options: Unpack[CallOptions]
+    ) -> Mapping[str, Quota]:
+        """Set limits, such as `{"active_runs": 5}`; None takes one back, and the plan's is in force."""
+        call = Call(
+            method="PATCH", path=f"{_namespace_path(name)}/quotas", body=dict(limits), repeatable=True
+        )
+        return await self._quotas(call, options)
+
     async def export(self, name: str, **options: Unpack[CallOptions]) -> str:
         """Everything of it as lines of JSON; the last one says `"type": "end"`, or the export is not whole."""
         return await self._core.text(Call(method="POST", path=f"{_namespace_path(name)}/export"), options)
@@ -229,6 +243,10 @@ class AsyncNamespaces:
             if page["next"] is None:
                 return seals
             after = page["next"]
+
+    async def _quotas(self, call: Call, options: CallOptions) -> Mapping[str, Quota]:
+        answer = await self._core.call(call, options)
+        return {name: Quota.from_wire(quota, answer.request_id) for name, quota in answer.data.items()}
 
     async def _act(self, name: str, verb: str, options: CallOptions) -> Namespace:
         call = Call(method="POST", path=f"{_namespace_path(name)}/{verb}", repeatable=True)
