@@ -6,7 +6,7 @@ Some small texts take a parser exponential time. Their author waits for that, an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 from sandbox.isolate.api import ChildDied, SandboxFault
@@ -20,7 +20,8 @@ COMPILERS_MAX = 3
 """Of an epoch. They are started when they are needed, and one more that is there when the next is."""
 STRIP_TIMEOUT_S = 30.0
 SLOW_NS = 400_000_000
-"""Of CPU for one script: above it, its tenant counts as slow for a while."""
+"""Of CPU for one script: above it, its tenant counts as slow for a while, and its process yields to the others."""
+LOOK_S = 0.05
 
 
 @dataclass(eq=False)
@@ -63,7 +64,8 @@ class Compilers:
             self._keep_a_spare(epoch)
             began_ns = child.cpu_ns()
             try:
-                return await self._asked(child, source, tenant)
+                with _yielding(child, began_ns + SLOW_NS):
+                    return await self._asked(child, source, tenant)
             finally:
                 slow = child.dead or not 0 <= child.cpu_ns() - began_ns <= SLOW_NS
                 if slow:
@@ -122,3 +124,22 @@ class Compilers:
             with contextlib.suppress(OSError):
                 await child.stop()
         self._places, self._seats = {}, {}
+
+
+@contextlib.contextmanager
+def _yielding(child: ChildProcess, slow_at_ns: int) -> Iterator[None]:
+    """Above so much CPU the others go first: a parser that is at work for long takes no processor from them."""
+    loop = asyncio.get_running_loop()
+
+    def watch() -> None:
+        nonlocal look
+        if child.cpu_ns() > slow_at_ns:
+            child.yield_to_others()
+        else:
+            look = loop.call_later(LOOK_S, watch)
+
+    look = loop.call_later(LOOK_S, watch)
+    try:
+        yield
+    finally:
+        look.cancel()

@@ -1,6 +1,7 @@
 """Stripping through the real compiler process: positions kept, module statements rewritten, refusals that help."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest_asyncio
 
 from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.pool import ChildPool
+from sandbox.isolate.process import NICE
+from tests.e2e.stack import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -235,6 +238,19 @@ async def test_a_script_that_takes_the_parser_for_ever_holds_up_nobody_else(pool
         for bomb in bombs:
             (found,) = await refused_as(bomb)
             assert found.code == "too_complex"
+
+
+async def test_a_slow_one_lets_the_others_go_first(pool: ChildPool) -> None:
+    await compiled(pool, "export default () => 1")
+    bomb = asyncio.create_task(pool.strip(PARSER_BOMB, 1, tenant="slow"))
+
+    async def yielding() -> bool:
+        pids = [compiler.pid for compiler in pool._compilers.processes if not compiler.dead]
+        return NICE in {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids}
+
+    await eventually(yielding, within_s=20, what="a process that yields")
+    assert not bomb.done()
+    assert [one.code for one in await refused_as(bomb)] == ["too_complex"]
 
 
 async def refused_as(task: "asyncio.Task[Compiled | list[Diagnostic]]") -> list[Diagnostic]:
