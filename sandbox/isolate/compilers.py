@@ -130,6 +130,7 @@ class Compilers:
 def _yielding(child: ChildProcess, slow_at_ns: int) -> Iterator[None]:
     """Above so much CPU the others go first: a parser that is at work for long takes no processor from them."""
     loop = asyncio.get_running_loop()
+    look: asyncio.TimerHandle
 
     def watch() -> None:
         nonlocal look
