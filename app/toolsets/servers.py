@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from app.dispatcher.endpoints import Endpoint, SecretMissing, ServerSpec
 from app.dispatcher.http_request import HttpSpec
 from app.dispatcher.mcp import ServerFailed, ServerRefused, Servers
+from app.dispatcher.mcp_http import Trouble
 from app.dispatcher.redaction import Redactor
 from app.errors import ToolsetInvalid
 from app.toolsets.definition import Definition, refuse
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 CACHE_MAX = 1_000
+_ADVICE = {
+    Trouble.UNREACHABLE: "see that it runs, and that this deployment reaches its URL",
+    Trouble.REFUSED: "a deployment lists the private addresses that it reaches in REWIND_EGRESS_ALLOW",
+}
+_ADVICE_BY_STATUS = {
+    401: "name the secret with its credential in `auth` or `headers`",
+    403: "name the secret with its credential in `auth` or `headers`, one that may list tools",
+    404: "see that the path of its URL is right",
+    405: "see that the path of its URL is the one for MCP, which is spoken by POST",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +98,8 @@ class ToolServers:
             redactor = Redactor(values).also(self.shown(endpoint))
             return [_redacted(tool, redactor) for tool in listed]
         except (ServerFailed, ServerRefused) as error:
-            return Redactor(values).also(self.shown(endpoint)).message(str(error))
+            said = Redactor(values).also(self.shown(endpoint)).message(str(error))
+            return said + _advice(error)
         except TimeoutError:
             return "it did not list its tools in time"
         except ValidationError:
@@ -170,3 +182,12 @@ def _redacted(tool: "types.Tool", redactor: Redactor) -> "types.Tool":
 
 def _place(organization: OrganizationId, name: str, digest: str) -> str:
     return f"servers/{organization}/{name}/{digest}"
+
+
+def _advice(error: ServerFailed | ServerRefused) -> str:
+    """What whoever registers the toolset can do about it, where that is known."""
+    if isinstance(error, ServerRefused):
+        return ""
+    failure = error.failure
+    found = _ADVICE_BY_STATUS.get(failure.status) or _ADVICE.get(failure.trouble)
+    return f"; {found}" if found else ""

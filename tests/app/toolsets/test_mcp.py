@@ -79,6 +79,25 @@ async def test_a_broken_server_is_named(api: Api) -> None:
         assert broken.url not in answer.text
     gone = await put(api, {"name": "gone", "url": broken.url})
     assert "no connection" in gone.json()["errors"][0]["message"]
+    assert "see that it runs" in gone.json()["errors"][0]["message"]
+    private = await put(api, {"name": "inner", "url": "http://10.0.0.1/mcp"})
+    assert "REWIND_EGRESS_ALLOW" in private.json()["errors"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("answered", "advice"),
+    [
+        (401, "name the secret with its credential"),
+        (404, "the path of its URL is right"),
+        (405, "for MCP"),
+        (500, "500"),
+    ],
+)
+async def test_what_to_do_about_a_server_is_said(api: Api, answered: int, advice: str) -> None:
+    async with HostileServer() as server:
+        server.list_answer = (answered, "text/plain", b"no")
+        refused = await put(api, {"name": "one", "url": server.url})
+    assert advice in refused.json()["errors"][0]["message"]
 
 
 @pytest.mark.parametrize(
