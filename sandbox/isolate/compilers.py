@@ -6,8 +6,9 @@ Some small texts take a parser exponential time. Their author waits for that, an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sandbox.isolate.api import ChildDied, SandboxFault
 from sandbox.isolate.frames import Frame
@@ -74,8 +75,12 @@ class Compilers:
             if slow:
                 seats.was_slow(tenant)
             self._held.discard(place)
-            seats.leave(tenant, place)
-            self._keep_a_spare(epoch)
+            alive = place.child is None or not place.child.dead
+            seats.leave(tenant, place, usable=alive)
+            if alive:
+                self._keep_a_spare(epoch)
+            else:  # nobody waits for its successor who need not
+                self._soon(self._replace(place, epoch))
 
     async def _asked(self, child: ChildProcess, source: str, tenant: str) -> Frame:
         request = Frame({"op": "strip"}, source.encode(errors="surrogatepass"))
@@ -95,20 +100,19 @@ class Compilers:
             return place.child
 
     def _keep_a_spare(self, epoch: int) -> None:
-        """Have a process ready for who comes next, and replace those that died: a start takes some time."""
-        free = [place for place in self._places[epoch] if place not in self._held]
-        wanted = [place for place in free if place.child is not None and place.child.dead]
-        if not any(place.child is not None or place.starting.locked() for place in free):
-            wanted = free[:1]
-        for place in wanted:
-            self._warm_soon(place, epoch)
+        """Have a process ready for who comes next: a start takes some time. The slow ones' own is started last."""
+        free = [place for place in reversed(self._places[epoch]) if place not in self._held]
+        if not any(place.warm or place.starting.locked() for place in free) and free:
+            self._soon(self._warm(free[0], epoch))
 
-    def _warm_soon(self, place: _Place, epoch: int) -> None:
-        if place.starting.locked():
-            return
-        task = asyncio.create_task(self._warm(place, epoch))
+    def _soon(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._warming.add(task)
         task.add_done_callback(self._warming.discard)
+
+    async def _replace(self, place: _Place, epoch: int) -> None:
+        await self._warm(place, epoch)
+        self._seats[epoch].repaired(place)
 
     async def _warm(self, place: _Place, epoch: int) -> None:
         try:

@@ -1,7 +1,8 @@
 """Who may check next: a few children, the tenants in turn, one child each, and all slow tenants together in one.
 
-A script that makes the compiler explode holds its child for seconds. Its author's next ones wait for that, and so do
-those of others who did the same lately: however many such tenants come at once, everybody else goes on.
+A script that makes the compiler explode holds its child for seconds, and often costs its life. Its author's next ones
+wait for that child, and so do those of others who did the same lately. Always the same one: so the others stay as
+they are, started and warm, for everybody else.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+_Turn = tuple[asyncio.Future[T], Callable[[T], bool]]
 
 SLOW_FOR_S = 600.0
 """How long a tenant counts as slow after it was."""
@@ -22,10 +24,10 @@ SLOW_MAX = 10_000
 class Seats(Generic[T]):
     def __init__(self, seats: Sequence[T], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._free = list(seats)
+        self._slow_seat = seats[0]
         self._clock = clock
-        self._holding: dict[str, bool] = {}
-        """Tenants with a seat, and whether it is one of the slow ones'."""
-        self._waiting: OrderedDict[str, deque[asyncio.Future[T]]] = OrderedDict()
+        self._holding: set[str] = set()
+        self._waiting: OrderedDict[str, deque[_Turn[T]]] = OrderedDict()
         self._slow: OrderedDict[str, float] = OrderedDict()
 
     @asynccontextmanager
@@ -38,7 +40,7 @@ class Seats(Generic[T]):
             self.leave(tenant, seat)
 
     def was_slow(self, tenant: str) -> None:
-        """From now on it shares one seat with all others of which this was said."""
+        """From now on it shares the first seat with all others of which this was said."""
         self._slow[tenant] = self._clock() + SLOW_FOR_S
         self._slow.move_to_end(tenant)
         if len(self._slow) > SLOW_MAX:
@@ -51,23 +53,27 @@ class Seats(Generic[T]):
             return False
         return until is not None
 
-    def _may(self, tenant: str) -> bool:
-        if not self._free or tenant in self._holding:
-            return False
-        return not (self._is_slow(tenant) and any(self._holding.values()))
+    def _choice(self, tenant: str, prefer: Callable[[T], bool]) -> T | None:
+        """The seat that it may have now: the slow ones' own last, unless only that one is preferred."""
+        if tenant in self._holding:
+            return None
+        if self._is_slow(tenant):
+            return next((seat for seat in self._free if seat is self._slow_seat), None)
+        free = sorted(self._free, key=lambda seat: seat is self._slow_seat)
+        return next((seat for seat in free if prefer(seat)), free[0] if free else None)
 
-    def _hold(self, tenant: str) -> None:
-        self._holding[tenant] = self._is_slow(tenant)
+    def _hold(self, tenant: str, seat: T) -> T:
+        self._free.remove(seat)
+        self._holding.add(tenant)
+        return seat
 
     async def take(self, tenant: str, prefer: Callable[[T], bool]) -> T:
         """As `seat`; whoever takes one must `leave` it."""
-        if self._may(tenant):
-            seat = next((seat for seat in self._free if prefer(seat)), self._free[0])
-            self._free.remove(seat)
-            self._hold(tenant)
-            return seat
+        seat = self._choice(tenant, prefer)
+        if seat is not None:
+            return self._hold(tenant, seat)
         turn: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(turn)
+        self._waiting.setdefault(tenant, deque()).append((turn, prefer))
         try:
             return await turn
         except asyncio.CancelledError:
@@ -77,7 +83,7 @@ class Seats(Generic[T]):
 
     def leave(self, tenant: str, seat: T, *, usable: bool = True) -> None:
         """`usable`: else nobody gets the seat before `repaired` says that it is; its tenant need not wait for that."""
-        del self._holding[tenant]
+        self._holding.discard(tenant)
         if usable:
             self._free.append(seat)
         self._go_on()
@@ -87,17 +93,22 @@ class Seats(Generic[T]):
         self._go_on()
 
     def _go_on(self) -> None:
-        for waiting in list(self._waiting):
-            while waiting in self._waiting and self._may(waiting):
-                self._serve(waiting)
+        for tenant in list(self._waiting):
+            while tenant in self._waiting and self._serve(tenant):
+                continue
 
-    def _serve(self, tenant: str) -> None:
+    def _serve(self, tenant: str) -> bool:
+        """Give it a seat, or leave out one that has given up; False: there is none for it now."""
         turns = self._waiting[tenant]
-        turn = turns.popleft()
+        turn, prefer = turns[0]
+        seat = None if turn.done() else self._choice(tenant, prefer)
+        if seat is None and not turn.done():
+            return False
+        turns.popleft()
         if turns:
             self._waiting.move_to_end(tenant)
         else:
             del self._waiting[tenant]
-        if not turn.done():
-            self._hold(tenant)
-            turn.set_result(self._free.pop(0))
+        if seat is not None:
+            turn.set_result(self._hold(tenant, seat))
+        return True
