@@ -166,7 +166,8 @@ def _compare(migrations: Sequence[Migration], history: Sequence[asyncpg.Record])
         if (row["version"], row["sha256"]) != (migration.version, migration.sha256):
             raise MigrationFailed(
                 f"{migration.file} was changed after it was applied to this database: restore the file and "
-                "put the change into a new migration (a development database may be deleted instead)"
+                "put the change into a new migration (data of development may be deleted instead: that of "
+                "`rewind dev` is the folder .rewind)"
             )
     return list(migrations[len(history) :])
 

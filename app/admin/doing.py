@@ -81,8 +81,8 @@ def suspend(arguments: argparse.Namespace) -> int:
     found = _done(arguments, lambda operator: operator.show(arguments.organization))
     confirm(
         arguments,
-        f"{found['name']} ({found['id']}) has {found['members']} members and {found['active_runs']} active runs; "
-        "all of it freezes.",
+        f"{found['name']} ({found['id']}) freezes, with all that is in it. "
+        f"Members: {found['members']}, active runs: {found['active_runs']}.",
     )
     return _organization(arguments, lambda operator: operator.suspend(found["id"], arguments.reason))
 

@@ -274,6 +274,10 @@ def describe(run: Run, console: Console) -> list[str]:
         lines.extend(f"  {line}" for line in style.plain_lines(error_text(without_escapes(run.error))))
     if run.reason:
         lines.append(f"  reason: {style.plain(str(run.reason))}")
+    if run.status == "quarantined":
+        lines.append(
+            style.dim("  it stands still until an operator releases it, which tries again, or abandons it")
+        )
     if run.status == "completed":
         lines.extend(_output_lines(run, console))
     return lines

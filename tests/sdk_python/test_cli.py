@@ -85,6 +85,14 @@ async def test_a_run_that_waits_says_for_what(server: FakeApi, run: Run) -> None
         "  and 23 more\n"
         f"  rewind runs journal {RUN_ID} -f   follows it\n"
     )
+    halted = run_json(status="quarantined", output=None, ended_at=None, reason="drill")
+    server.on(f"GET /v1/runs/{RUN_ID}", halted)
+    result = await run("runs", "get", RUN_ID)
+    assert (result.code, result.out.splitlines()) == (0, [
+        f"run {RUN_ID}  quarantined",
+        "  reason: drill",
+        "  it stands still until an operator releases it, which tries again, or abandons it",
+    ])  # fmt: skip
 
 
 async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run) -> None:

@@ -140,6 +140,8 @@ async def test_a_suspended_organization_stands_still_and_goes_on(own_api: Api, a
     await own_api.call("PUT", "/v1/namespaces/own", json={})
     await own_api.call("POST", "/v1/namespaces/own/suspend")
     token = await own_api.token("acme")
+    asked = await admin("organizations", "suspend", own_api.organization, "--reason", "Unpaid.", code=USAGE)
+    assert "Members: 0, active runs: 1." in asked
     suspended = await admin("organizations", "suspend", own_api.organization, "--reason", "Unpaid.", "--yes")
     assert (suspended["status"], suspended["suspended_reason"]) == ("suspended", "Unpaid.")
     own_api.services.tenancy.forget()  # else for up to a second, as elsewhere
