@@ -1,13 +1,16 @@
 """The verb `approvals`: what waits for a person, and deciding it."""
 
 import argparse
+from itertools import islice
 from typing import Any
 
-from rewind._cli_base import Console, group, remote_verb
+from rewind._cli_base import Console, Usage, group, remote_verb
 from rewind._client import Rewind
+from rewind._errors import NotFound
 from rewind._types import Approval, given
 
 _SHOWN_MAX = 60
+LIMIT_MAX = 10_000
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -37,11 +40,16 @@ def list_approvals(arguments: argparse.Namespace, client: Rewind, console: Conso
     options: dict[str, Any] = given(run=arguments.run)
     if arguments.status != "all":
         options["status"] = arguments.status
-    found: list[Approval] = []
-    for approval in client.approvals.list(limit=min(arguments.limit, 200), **options):
-        if len(found) >= arguments.limit:
-            break
-        found.append(approval)
+    if not 1 <= arguments.limit <= LIMIT_MAX:
+        raise Usage(f"--limit takes 1 to {LIMIT_MAX}")
+    try:
+        pager = client.approvals.list(limit=min(arguments.limit, 200), **options)
+        found: list[Approval] = list(islice(pager, arguments.limit))
+    except NotFound as error:  # a namespace is made by its first run
+        if arguments.json or arguments.run:
+            raise
+        console.note(f"no approvals: {error.detail}")
+        return 0
     if arguments.json:
         console.json({"data": [approval.raw for approval in found]})
     elif not found:

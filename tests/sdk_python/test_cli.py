@@ -120,6 +120,19 @@ async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run)
     )
 
 
+async def test_a_namespace_without_a_run_has_no_approvals(server: FakeApi, run: Run) -> None:
+    server.on("GET /v1/approvals", problem(404, "not_found", "There is no namespace 'default'."))
+    result = await run("approvals", "list")
+    assert (result.code, result.out, result.err) == (
+        0,
+        "",
+        "no approvals: There is no namespace 'default'.\n",
+    )
+    assert (await run("approvals", "list", "--json")).code == 3
+    assert (await run("approvals", "list", "--run", RUN_ID)).code == 3
+    assert "1 to 10000" in (await run("approvals", "list", "--limit", "0")).err
+
+
 async def test_refusals_for_programs_are_json(server: FakeApi, run: Run) -> None:
     server.on(f"GET /v1/runs/{RUN_ID}", problem(404, "not_found", "There is no such run in this namespace."))
     result = await run("runs", "get", RUN_ID, "--json")
