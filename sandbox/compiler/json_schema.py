@@ -41,6 +41,7 @@ _UNNAMED = (
 )
 """Of a schema that names none. The last is what OpenAPI 3.0 has: `exclusiveMinimum: true`."""
 _REFERRING = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_DATA = frozenset({"const", "default", "enum", "example", "examples"})
 _ERRORS_MAX = 5
 
 
@@ -157,6 +158,7 @@ def _build(schema: dict[str, Any]) -> tuple[Any, bool]:
     A reference that leads nowhere checks nothing; the rest of its schema is checked all the same.
     """
     first: ValueError | None = None
+    schema = _with_nulls(schema)
     for tried in (schema, None):
         made = _without_stray_references(schema) if tried is None else tried
         for dialect in _dialects(schema):
@@ -167,6 +169,27 @@ def _build(schema: dict[str, Any]) -> tuple[Any, bool]:
                 except ValueError as error:
                     first = first or error
     raise first or ValueError("no dialect fits")
+
+
+def _with_nulls(part: Any) -> Any:
+    """Where OpenAPI 3.0's `nullable` lets null in, let it in as JSON Schema says it; references stay what they were."""
+    if isinstance(part, list):
+        return [_with_nulls(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    made = {word: item if word in _DATA else _with_nulls(item) for word, item in part.items()}
+    if made.get("nullable") is not True:
+        return made
+    if isinstance(made.get("type"), str):
+        made["type"] = [made["type"], "null"]
+    if isinstance(made.get("enum"), list):
+        made["enum"] = [*made["enum"], None]
+    if "const" in made:
+        made["enum"] = [made.pop("const"), None]
+    for word in ("anyOf", "oneOf"):
+        if isinstance(made.get(word), list):
+            made[word] = [*made[word], {"type": "null"}]
+    return made
 
 
 def _without_stray_references(schema: dict[str, Any]) -> Any:

@@ -55,6 +55,29 @@ def test_a_null_that_openapi_allows() -> None:
     assert [error[:11] for error in errors_in([pinned("t", nasty("17_openapi30"))], script)] == [
         "script.ts:3"
     ]
+    validator = ValueValidator(nasty("17_openapi30"))
+    assert validator.problem({"size": 1, "note": None}) is None
+    assert validator.problem({"size": 1, "note": 1}) is not None
+    assert validator.problem({"size": None}) is not None
+
+
+@pytest.mark.parametrize(
+    ("schema", "right", "wrong"),
+    [
+        ({"type": "string", "enum": ["a"], "nullable": True}, "a", "b"),
+        ({"const": 1, "nullable": True}, 1, 2),
+        ({"anyOf": [{"type": "string"}, {"type": "number"}], "nullable": True}, "a", True),
+        ({"type": "string", "nullable": False}, "a", None),
+        ({"properties": {"nullable": {"type": "string"}}}, {"nullable": "a"}, {"nullable": None}),
+        ({"enum": [{"type": "string", "nullable": True}]}, {"type": "string", "nullable": True}, None),
+    ],
+)
+def test_only_nullable_lets_null_in(schema: Any, right: Any, wrong: Any) -> None:
+    validator = ValueValidator(schema)
+    assert validator.problem(right) is None
+    assert validator.problem(wrong) is not None
+    if schema.get("nullable"):
+        assert validator.problem(None) is None
 
 
 @pytest.mark.parametrize(
