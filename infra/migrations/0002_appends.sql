@@ -36,9 +36,6 @@ begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
   if r.status not in (0, 5) then return ('ended', null, null, null)::event_verdict; end if;
-  if p_guard = 4 and r.status = 5 then
-    return ('not_pending', null, null, null)::event_verdict;  -- the deadline waits while a run is quarantined
-  end if;
   if r.forking then return hold_event(p_ns, p_run, p_guard, p_n, p_signal, p_type, p_body, p_not_before); end if;
 
   if p_guard = 0 then
@@ -56,6 +53,8 @@ begin
     -- 45,000 of 50,000 entries: what is left is kept for the outcomes of calls and for the end.
     if r.next_seq >= 45000 then return ('history_full', null, null, null)::event_verdict; end if;
     insert into signal_ids (namespace_id, run_id, signal_id, seq) values (p_ns, p_run, p_signal, r.next_seq);
+  elsif p_guard = 4 and r.status = 5 then
+    return ('not_pending', null, null, null)::event_verdict;  -- the deadline waits while a run is quarantined
   elsif p_guard in (4, 11) then
     if r.cancel_seq is not null then return ('duplicate', null, null, null)::event_verdict; end if;
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 4;

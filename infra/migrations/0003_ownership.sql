@@ -21,8 +21,7 @@ begin
       and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
   ranked as (
     select q.namespace_id, q.run_id,
-      coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank,
-      random() as lot  -- or of many namespaces the same would always come first
+      coalesce(b.busy, 0) + row_number() over (partition by q.namespace_id order by q.run_id) as rank
     from found_spaces s left join unnest(p_busy_ns, p_busy) b (ns, busy) on b.ns = s.namespace_id
     cross join lateral (
       select r.namespace_id, r.run_id from runs r
@@ -30,8 +29,7 @@ begin
       order by r.run_id limit greatest(0, least(p_limit, p_share - coalesce(b.busy, 0)))) q
   ), picked as (
     select r.namespace_id, r.run_id from runs r
-    where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k
-        order by k.rank, k.lot limit p_limit)
+    where (r.namespace_id, r.run_id) in (select k.namespace_id, k.run_id from ranked k order by k.rank limit p_limit)
       and r.ready and r.owner is null and r.status = 0
     for no key update skip locked
   )
@@ -132,7 +130,7 @@ begin
     ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
       and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
     ranked as (
-      select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank, random() as lot
+      select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
       from found_spaces s cross join lateral (
         select p.namespace_id, p.run_id, p.n from pending p
         where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
@@ -142,7 +140,7 @@ begin
         order by p.run_id, p.n limit p_limit) q
     ), picked as (
       select p.namespace_id, p.run_id, p.n from pending p
-      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank, k.lot
+      where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank
           limit p_limit - coalesce(cardinality(paced), 0))
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
@@ -245,13 +243,11 @@ language sql as $$
 $$;
 
 -- The deadline waits while a run is quarantined: its pending row loses its due time until the release.
-create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch int)
-  returns void
+create function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) returns void
 language plpgsql as $$
 begin
   update runs set status = 5, owner = null, ready = false
-    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker
-      and owner_epoch = coalesce(p_owner_epoch, owner_epoch);
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
   if not found then return; end if;
   update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run;
   update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;

@@ -87,7 +87,7 @@ begin
       ), found_spaces as (select s.namespace_id from spaces s where s.namespace_id is not null
           and not exists (select from namespaces n where n.id = s.namespace_id and n.suspended_at is not null) limit 1000),
       ranked as (
-        select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank, random() as lot
+        select q.*, row_number() over (partition by q.namespace_id order by q.run_id, q.n) as rank
         from found_spaces s cross join lateral (
           select p.namespace_id, p.run_id, p.n from pending p
           where p.kind = 0 and p.route = 1 and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
@@ -98,7 +98,7 @@ begin
       ), picked as (
         select p.namespace_id, p.run_id, p.n from pending p
         where (p.namespace_id, p.run_id, p.n)
-            in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank, k.lot limit room)
+            in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank limit room)
           and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred and not p.stopping
         for update skip locked
       )

@@ -94,38 +94,11 @@ begin
     r.last_time := greatest(r.last_time, now_ms(), held.not_before);
     insert into entries (namespace_id, run_id, seq, type, time, n, body)
       values (p_ns, p_run, r.next_seq, held.type, r.last_time, nullif(held.entry_n, 0), held.body);
-    if held.guard = 11 then r.cancel_seq := r.next_seq; end if;
     r.next_seq := r.next_seq + 1;
   end loop;
   delete from held_events where namespace_id = p_ns and run_id = p_run;
-  update runs set next_seq = r.next_seq, last_time = r.last_time, cancel_seq = r.cancel_seq
-    where namespace_id = p_ns and run_id = p_run;
+  update runs set next_seq = r.next_seq, last_time = r.last_time where namespace_id = p_ns and run_id = p_run;
   return r.next_seq;
-end $$;
-
--- A fork that an operator gives up before it is made: what is recorded of it stands, its calls are pending, to be
--- withdrawn, and what was held is recorded. Chunks hold whole activations, so that the rest matches a replay.
-create function leave_fork(p_ns uuid, p_run uuid) returns void language plpgsql as $$
-declare
-  held held_events%rowtype;
-begin
-  update runs set forking = false, (commands, calls, delivered, last_event) = (
-      select count(e.cause), count(*) filter (where e.type = 2), coalesce(max(e.cause), -1),
-        max(e.seq) filter (where e.cause is null)
-      from entries e where e.namespace_id = p_ns and e.run_id = p_run)
-    where namespace_id = p_ns and run_id = p_run;
-  insert into pending (namespace_id, run_id, kind, n, seq, since, organization_id)
-    select p_ns, p_run, 0, e.n, e.seq, now_ms(), f.organization_id
-    from entries e join run_facts f on f.namespace_id = e.namespace_id and f.run_id = e.run_id
-    where e.namespace_id = p_ns and e.run_id = p_run and e.type = 2 and not exists (select from entries o
-      where o.namespace_id = p_ns and o.run_id = p_run and o.type = 5 and o.n = e.n);
-  for held in select * from held_events h where h.namespace_id = p_ns and h.run_id = p_run and not exists (
-      select from entries e where e.namespace_id = p_ns and e.run_id = p_run and e.type = 11 and h.type = 11
-        and e.n = h.entry_n) order by h.n
-  loop
-    perform append_event(p_ns, p_run, held.guard, held.entry_n, null, held.signal_id, held.type, held.body, held.not_before);
-  end loop;
-  delete from held_events where namespace_id = p_ns and run_id = p_run;
 end $$;
 
 -- After the last chunk, in its transaction: from here on the run is like any other.
@@ -140,7 +113,7 @@ declare
   held held_events%rowtype;
 begin
   update runs set forking = false, delivered = p_delivered, last_event = p_last_event, commands = p_commands,
-      calls = p_calls, cpu_us = p_cpu, activations = p_activations, cancel_seq = coalesce(p_cancel_seq, cancel_seq)
+      calls = p_calls, cpu_us = p_cpu, activations = p_activations, cancel_seq = p_cancel_seq
     where namespace_id = p_ns and run_id = p_run returning next_seq into next;
   update run_facts set fork_report = p_report, progress = coalesce(p_progress, progress)
     where namespace_id = p_ns and run_id = p_run;

@@ -55,11 +55,9 @@ end $$;
 create function abandon_quarantined(p_ns uuid, p_run uuid) returns boolean language plpgsql as $$
 declare
   at bigint := now_ms();
-  unmade boolean;
 begin
-  select forking into unmade from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
+  perform from runs where namespace_id = p_ns and run_id = p_run and status = 5 for no key update;
   if not found then return false; end if;
-  if unmade then perform leave_fork(p_ns, p_run); end if;
   update pending set stopping = true, due_why = case when deferred then 6 else 2 end,
       due = case when attempt = 0 or deferred then at else at + 30000 end
     where namespace_id = p_ns and run_id = p_run and kind = 0 and not stopping;

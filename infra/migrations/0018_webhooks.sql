@@ -100,15 +100,13 @@ begin
     p_run, p_seq, null);
 end $$;
 
-create or replace function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea, p_owner_epoch int)
-  returns void
+create or replace function quarantine_run(p_worker bigint, p_ns uuid, p_run uuid, p_report bytea) returns void
 language plpgsql as $$
 declare
   org uuid;
 begin
   update runs set status = 5, owner = null, ready = false
-    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker
-      and owner_epoch = coalesce(p_owner_epoch, owner_epoch);
+    where namespace_id = p_ns and run_id = p_run and status = 0 and owner = p_worker;
   if not found then return; end if;
   update run_facts set status = 5 where namespace_id = p_ns and run_id = p_run returning organization_id into org;
   update pending set due = null where namespace_id = p_ns and run_id = p_run and kind = 4;

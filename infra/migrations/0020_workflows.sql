@@ -56,13 +56,11 @@ language plpgsql as $$
 declare
   org uuid;
   par jsonb;
-  latest bigint;
 begin
-  update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run
-    returning last_time into latest;
+  update runs set status = p_status, owner = null, ready = false where namespace_id = p_ns and run_id = p_run;
   delete from pending where namespace_id = p_ns and run_id = p_run;
   delete from signal_ids where namespace_id = p_ns and run_id = p_run;
-  update run_facts set status = p_status, ended_at = greatest(p_at, latest), end_seq = p_seq
+  update run_facts set status = p_status, ended_at = p_at, end_seq = p_seq
     where namespace_id = p_ns and run_id = p_run returning organization_id, parent into org, par;
   perform emit_event(p_ns, org, (array['run.completed', 'run.failed', 'run.cancelled', 'run.aborted'])[p_status],
     p_run, p_seq, null);

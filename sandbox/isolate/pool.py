@@ -1,4 +1,8 @@
-"""The sandbox processes of a worker: about one per core, each with many isolates, replaced when they die."""
+"""The sandbox processes of a worker: about one per core, each with many isolates, replaced when they die.
+
+A tenant whose scripts run long, or cost a process its life, has the first process of its epoch from then on, with
+all others like it; whoever is not like that stays out of it as long as one of these is in there.
+"""
 
 import asyncio
 import contextlib
@@ -16,6 +20,7 @@ from sandbox.isolate.compiled import Compiled, Diagnostic
 from sandbox.isolate.compilers import Compilers
 from sandbox.isolate.frames import Frame
 from sandbox.isolate.process import ChildProcess, answer_json, start_child
+from sandbox.isolate.slow import SlowTenants
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import Epoch
 
@@ -35,13 +40,16 @@ ISOLATE_BYTES = 512 * 1024
 LONE_CHILDREN_MAX = 2
 """Runs under suspicion at once, each in a child of its own; others wait."""
 OPEN_BUDGET_US = 5_000_000
+SLOW_US = 1_000_000
+"""Of CPU for one event: above it, its tenant counts as slow for a while."""
 COMPILER_HEAP_BYTES = 768 * 1024 * 1024
 
 
 class IsolateInChild:
     """One run's isolate. Implements api.IsolateHandle."""
 
-    def __init__(self, child: ChildProcess, number: int, setup: RunSetup) -> None:
+    def __init__(self, pool: "ChildPool", child: ChildProcess, number: int, setup: RunSetup) -> None:
+        self._pool = pool
         self._child = child
         self._number = number
         self._setup = setup
@@ -52,6 +60,8 @@ class IsolateInChild:
         child.isolates[number] = self
 
     async def deliver(self, events: Sequence[bytes], *, cpu_factor: int = 1) -> Delivery:
+        if self._open and self._pool.misplaced(self._child, self._setup):
+            self.drop()
         if not self._open:
             raise IsolateLost("the isolate was dropped")
         budget_us = self._setup.cpu_ms_per_event * 1_000 * cpu_factor
@@ -67,11 +77,15 @@ class IsolateInChild:
                 heap_bytes=self._setup.heap_bytes,
                 events=events,
             )
-        except (LimitExceeded, ChildDied, SandboxFault):
+        except (LimitExceeded, ChildDied, SandboxFault) as error:
             self._forget()
+            if isinstance(error, LimitExceeded):
+                self._pool.slow.add(self._setup.tenant)
             raise
         finally:
             self._busy = False
+        if answer.header["cpu_us"] >= SLOW_US * max(1, len(events)):
+            self._pool.slow.add(self._setup.tenant)
         self._held_bytes += self._child.grown_bytes
         if self._open:
             self._child.isolates.move_to_end(self._number)
@@ -84,6 +98,10 @@ class IsolateInChild:
             delivered=result["delivered"],
             cpu_us=answer.header["cpu_us"],
         )
+
+    @property
+    def tenant(self) -> str:
+        return self._setup.tenant
 
     @property
     def idle(self) -> bool:
@@ -136,7 +154,8 @@ class ChildPool:
         self._lone: list[ChildProcess] = []
         self._lone_room = asyncio.Semaphore(LONE_CHILDREN_MAX)
         self._numbers = itertools.count(1)
-        self._starting = asyncio.Lock()
+        self._starting = [asyncio.Lock() for _ in range(children)]
+        self.slow = SlowTenants()
         self.confinement: dict[str, str] = {}
 
     async def __aenter__(self) -> Self:
@@ -158,7 +177,7 @@ class ChildPool:
         return [child for children in self._children.values() for child in children if not child.dead]
 
     async def open(self, setup: RunSetup) -> IsolateInChild:
-        """An isolate of the run's epoch with its script, in the least loaded child or in one of its own.
+        """An isolate of the run's epoch with its script, in the least loaded child it may use or in one of its own.
 
         Errors: SandboxFault (an epoch that is not served, a script that does not compile), ChildDied,
         Unavailable (no child can be started now).
@@ -166,14 +185,14 @@ class ChildPool:
         if setup.epoch not in self._children:
             raise SandboxFault(f"epoch {setup.epoch} is not served here")
         try:
-            child = await (self._lone_child(setup.epoch) if setup.alone else self._least_loaded(setup.epoch))
+            child = await (self._lone_child(setup.epoch) if setup.alone else self._child_for(setup))
         except (SandboxFault, OSError) as error:
             raise Unavailable(f"no sandbox process can be started: {error}") from error
         number = next(self._numbers)
         _make_room(child)
         script = setup.compiled.wrapper().encode()
         header = {"op": "open", "id": number, "heap_bytes": setup.heap_bytes, "script_bytes": len(script)}
-        handle = IsolateInChild(child, number, setup)
+        handle = IsolateInChild(self, child, number, setup)
         if setup.alone:
             handle.on_closed = lambda: self._leave(child)
         try:
@@ -183,10 +202,24 @@ class ChildPool:
                 budget_us=OPEN_BUDGET_US,
                 heap_bytes=setup.heap_bytes,
             )
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, LimitExceeded):
+                self.slow.add(setup.tenant)
             handle.drop()
             raise
         return handle
+
+    def misplaced(self, child: ChildProcess, setup: RunSetup) -> bool:
+        """Whether a run of this tenant should be in another child by now."""
+        children = self._children[setup.epoch]
+        if setup.alone or len(children) < 2:
+            return False
+        return (child is children[0]) != (setup.tenant in self.slow) and (
+            child is not children[0] or self._has_slow(child)
+        )
+
+    def _has_slow(self, child: ChildProcess) -> bool:
+        return any(isolate.tenant in self.slow for isolate in child.isolates.values())
 
     async def strip(self, source: str, epoch: int, *, tenant: str = "") -> Compiled | list[Diagnostic]:
         """Blank the types of a script, in a process of its own that is replaced on any trouble.
@@ -199,16 +232,25 @@ class ChildPool:
             return Compiled.from_json({**result["compiled"], "epoch": epoch})
         return [Diagnostic.from_json(diagnostic) for diagnostic in result["diagnostics"]]
 
-    async def _least_loaded(self, epoch: int) -> ChildProcess:
-        async with self._starting:
-            alive = [child for child in self._children[epoch] if not child.dead]
-            for dead in self._children[epoch]:
-                if dead.dead:
-                    await dead.stop()
-            while len(alive) < self._size:
-                alive.append(await self._start(epoch))
-            self._children[epoch] = alive
-        return min(alive, key=lambda child: (child.turns.taken, len(child.isolates)))
+    async def _child_for(self, setup: RunSetup) -> ChildProcess:
+        """The least loaded of those that the tenant may use; each that is dead is replaced before."""
+        children = self._children[setup.epoch]
+        places = range(self._size)
+        if self._size > 1:
+            if setup.tenant in self.slow:
+                places = range(1)
+            elif self._has_slow(children[0]):
+                places = range(1, self._size)
+        usable = [await self._alive(setup.epoch, place) for place in places]
+        return min(usable, key=lambda child: (child.turns.taken, len(child.isolates)))
+
+    async def _alive(self, epoch: int, place: int) -> ChildProcess:
+        children = self._children[epoch]
+        async with self._starting[place]:
+            if children[place].dead:
+                await children[place].stop()
+                children[place] = await self._start(epoch)
+            return children[place]
 
     async def _lone_child(self, epoch: int) -> ChildProcess:
         await self._lone_room.acquire()

@@ -66,6 +66,9 @@ class _Flight:
 
 class Droppable(Protocol):
     @property
+    def tenant(self) -> str: ...
+
+    @property
     def idle(self) -> bool: ...
 
     @property

@@ -12,23 +12,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 
+from sandbox.isolate.slow import SlowTenants
+
 T = TypeVar("T")
 _Turn = tuple[asyncio.Future[T], Callable[[T], bool]]
-
-SLOW_FOR_S = 600.0
-"""How long a tenant counts as slow after it was."""
-SLOW_MAX = 10_000
-"""Tenants that are remembered as slow; the one that was longest ago goes."""
 
 
 class Seats(Generic[T]):
     def __init__(self, seats: Sequence[T], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._free = list(seats)
         self._slow_seat = seats[0]
-        self._clock = clock
+        self._slow = SlowTenants(clock)
         self._holding: set[str] = set()
         self._waiting: OrderedDict[str, deque[_Turn[T]]] = OrderedDict()
-        self._slow: OrderedDict[str, float] = OrderedDict()
 
     @asynccontextmanager
     async def seat(self, tenant: str, prefer: Callable[[T], bool]) -> AsyncIterator[T]:
@@ -41,23 +37,13 @@ class Seats(Generic[T]):
 
     def was_slow(self, tenant: str) -> None:
         """From now on it shares the first seat with all others of which this was said."""
-        self._slow[tenant] = self._clock() + SLOW_FOR_S
-        self._slow.move_to_end(tenant)
-        if len(self._slow) > SLOW_MAX:
-            self._slow.popitem(last=False)
-
-    def _is_slow(self, tenant: str) -> bool:
-        until = self._slow.get(tenant)
-        if until is not None and until <= self._clock():
-            del self._slow[tenant]
-            return False
-        return until is not None
+        self._slow.add(tenant)
 
     def _choice(self, tenant: str, prefer: Callable[[T], bool]) -> T | None:
         """The seat that it may have now: the slow ones' own last, unless only that one is preferred."""
         if tenant in self._holding:
             return None
-        if self._is_slow(tenant):
+        if tenant in self._slow:
             return next((seat for seat in self._free if seat is self._slow_seat), None)
         free = sorted(self._free, key=lambda seat: seat is self._slow_seat)
         return next((seat for seat in free if prefer(seat)), free[0] if free else None)

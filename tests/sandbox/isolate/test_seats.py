@@ -2,10 +2,8 @@
 
 import asyncio
 
-import pytest
-
-from sandbox.isolate import seats as module
-from sandbox.isolate.seats import SLOW_FOR_S, Seats
+from sandbox.isolate.seats import Seats
+from sandbox.isolate.slow import SLOW_FOR_S
 
 
 async def test_a_tenant_never_has_all() -> None:
@@ -129,14 +127,6 @@ async def test_who_was_found_slow_meanwhile_keeps_its_seat() -> None:
             await asyncio.sleep(0)
             assert not waiting.done()
     assert await waiting == 1
-
-
-async def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLOW_MAX", 2)
-    seats = Seats([1])
-    for tenant in ("a", "b", "c"):
-        seats.was_slow(tenant)
-    assert [seats._is_slow(tenant) for tenant in ("a", "b", "c")] == [False, True, True]
 
 
 async def test_nobody_gets_a_seat_that_is_being_replaced() -> None:
