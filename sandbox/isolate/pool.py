@@ -219,7 +219,7 @@ class ChildPool:
         )
 
     def _has_slow(self, child: ChildProcess) -> bool:
-        return any(isolate.tenant in self.slow for isolate in child.isolates.values())
+        return len(self.slow) > 0 and any(isolate.tenant in self.slow for isolate in child.isolates.values())
 
     async def strip(self, source: str, epoch: int, *, tenant: str = "") -> Compiled | list[Diagnostic]:
         """Blank the types of a script, in a process of its own that is replaced on any trouble.

@@ -25,8 +25,9 @@ class SlowTenants:
             self._until.popitem(last=False)
 
     def __contains__(self, tenant: str) -> bool:
-        until = self._until.get(tenant)
-        if until is not None and until <= self._clock():
-            del self._until[tenant]
-            return False
-        return until is not None
+        return len(self) > 0 and tenant in self._until
+
+    def __len__(self) -> int:
+        while self._until and next(iter(self._until.values())) <= self._clock():
+            self._until.popitem(last=False)
+        return len(self._until)

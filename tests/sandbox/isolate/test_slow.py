@@ -17,6 +17,7 @@ def test_for_a_while() -> None:
     now[0] = SLOW_FOR_S
     assert "a" not in slow
     assert "b" in slow
+    assert len(slow) == 1
 
 
 def test_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
