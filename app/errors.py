@@ -246,7 +246,9 @@ def from_validation(error: RequestValidationError) -> ApiError:
     found = []
     for item in error.errors():
         place, *rest = item["loc"]
-        path = path_text(tuple(rest))
+        path = path_text(
+            tuple(rest if place == "body" else rest[:1])
+        )  # a parameter may repeat; its name is the path
         kind = str(item["type"])
         code = _CODES.get(kind) or ("wrong_type" if kind.endswith(("_type", "_parsing")) else "invalid_value")
         message = _message(kind, str(item["msg"]))

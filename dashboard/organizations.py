@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from dashboard.web import Site, client_of, form_of, shown_time, to
@@ -36,8 +36,8 @@ class Organizations:
         ]
 
     async def home(self, _: Request) -> Response:
-        """Who types the server's address alone: the first page, or the way to it."""
-        return to("/organizations")
+        """Who types the server's address alone: the first page, which knows the way for who is not signed in."""
+        return RedirectResponse("/organizations", 307)
 
     async def organizations(self, request: Request) -> Response:
         session = await self.site.required(request)

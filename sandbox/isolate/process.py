@@ -293,6 +293,9 @@ async def start_child(
         words = await child._post_mortem()
         await child.stop()
         raise SandboxFault(f"a sandbox process did not start: {words}") from error
+    except asyncio.CancelledError:  # nobody wants it any more
+        await child.stop()
+        raise
     child.confinement = hello.header["confinement"]
     missing = missing_layers(child.confinement)
     if require_confinement and missing:

@@ -24,6 +24,7 @@ class Page:
 
 
 PAGES = [
+    Page("GET", "/", 307, OPEN),
     Page("GET", "/signup", 200, OPEN),
     Page("POST", "/signup", 400, OPEN, {"email": "nobody"}),
     Page("GET", "/signup/{secret}", 200, OPEN),

@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from app.scheduler.loop import fire_due
+from sandbox.journal.entries import Actor
 from sandbox.store.postgres.connection import acquired
 from tests.fixtures.api import Api, Puppet
 from tests.fixtures.database import Clock
@@ -163,7 +164,7 @@ async def test_a_call_that_was_withdrawn_is_decided_no_more(api: Api) -> None:
 
 async def test_a_quarantined_run_takes_decisions(api: Api) -> None:
     run, _ = await waiting(api)
-    await api.services.quarantine.quarantine(run, "a drill")
+    await api.services.quarantine.quarantine(run, "a drill", by=Actor("operator", "ann"))
     assert (await decide(api, run, decision="denied")).json()["status"] == "denied"
     assert [entry["error"]["name"] for entry in await outcome(api, run)] == ["ApprovalDeniedError"]
 
