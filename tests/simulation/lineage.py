@@ -95,6 +95,11 @@ def _number(body: object) -> int:
     return int(getattr(body, _numbered(body)))
 
 
+def _is_given_up(own: Sequence[Entry]) -> bool:
+    body = own[-1].body
+    return isinstance(body, e.RunAborted) and body.limit == "abandoned"
+
+
 def _matched_are_not_sent(
     name: RunId, own: Sequence[Entry], line: tuple[RunId, Sequence[Entry]], at: int | None, books: Books
 ) -> None:
@@ -119,6 +124,8 @@ def _matched_are_not_sent(
         outcome = outcomes.get(other.body.call)
         found = mine_by_call[entry.body.call]
         where = f"{name}: call {entry.body.call}, {other.body.call} of its parent"
+        if _is_given_up(own) and found.attempts == 0 and found.reused is None:
+            continue  # the fork was given up before it was made: what it had not reused by then is withdrawn
         if _is_lost(outcome, at, cancelled):
             _lost(where, entry.body, other.body, found, name, of, books)
         if outcome is None or not _is_reused(outcome, at, cancelled):
