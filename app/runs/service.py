@@ -46,7 +46,7 @@ ROUTE = "POST /v1/runs"
 BATCH_ROUTE = "POST /v1/runs/batch"
 FRESH_S = 0.02
 """How old the time of a start may be when its run is recorded."""
-STARTS_AT_ONCE = 8
+STARTS_AT_ONCE = 3
 """Of one namespace: fewer than there are connections, so that another's start finds one."""
 ENTRIES_AT_ONCE = 200
 SHA256 = re.compile(r"[0-9a-f]{64}")
