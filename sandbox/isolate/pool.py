@@ -42,7 +42,6 @@ LONE_CHILDREN_MAX = 2
 OPEN_BUDGET_US = 5_000_000
 SLOW_US = 1_000_000
 """Of CPU for one event: above it, its tenant counts as slow for a while."""
-COMPILER_HEAP_BYTES = 768 * 1024 * 1024
 
 
 class IsolateInChild:

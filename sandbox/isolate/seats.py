@@ -8,8 +8,7 @@ they are, started and warm, for everybody else.
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from sandbox.isolate.slow import SlowTenants
@@ -25,15 +24,6 @@ class Seats(Generic[T]):
         self._slow = SlowTenants(clock)
         self._holding: set[str] = set()
         self._waiting: OrderedDict[str, deque[_Turn[T]]] = OrderedDict()
-
-    @asynccontextmanager
-    async def seat(self, tenant: str, prefer: Callable[[T], bool]) -> AsyncIterator[T]:
-        """Wait for one to be free; of several that are, take one that is preferred."""
-        seat = await self.take(tenant, prefer)
-        try:
-            yield seat
-        finally:
-            self.leave(tenant, seat)
 
     def was_slow(self, tenant: str) -> None:
         """From now on it shares the first seat with all others of which this was said."""
@@ -54,7 +44,7 @@ class Seats(Generic[T]):
         return seat
 
     async def take(self, tenant: str, prefer: Callable[[T], bool]) -> T:
-        """As `seat`; whoever takes one must `leave` it."""
+        """Wait for one to be free; of several that are, take one that is preferred. Whoever has one must `leave` it."""
         seat = self._choice(tenant, prefer)
         if seat is not None:
             return self._hold(tenant, seat)

@@ -1,9 +1,23 @@
 """Fair shares of a few children."""
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from sandbox.isolate.seats import Seats
 from sandbox.isolate.slow import SLOW_FOR_S
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def seated(seats: Seats[T], tenant: str, prefer: Callable[[T], bool]) -> AsyncIterator[T]:
+    seat = await seats.take(tenant, prefer)
+    try:
+        yield seat
+    finally:
+        seats.leave(tenant, seat)
 
 
 async def test_a_tenant_never_has_all() -> None:
@@ -12,7 +26,7 @@ async def test_a_tenant_never_has_all() -> None:
     release = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with seats.seat(tenant, lambda _: False):
+        async with seated(seats, tenant, lambda _: False):
             order.append(tenant)
             await release.wait()
 
@@ -31,7 +45,7 @@ async def test_tenants_take_turns() -> None:
     order: list[str] = []
 
     async def work(tenant: str) -> None:
-        async with seats.seat(tenant, lambda _: False):
+        async with seated(seats, tenant, lambda _: False):
             order.append(tenant)
             await asyncio.sleep(0)
 
@@ -41,20 +55,20 @@ async def test_tenants_take_turns() -> None:
 
 async def test_the_preferred_seat_is_taken_if_it_is_free() -> None:
     seats = Seats(["one", "two"])
-    async with seats.seat("a", lambda name: name == "two") as first:
+    async with seated(seats, "a", lambda name: name == "two") as first:
         assert first == "two"
-        async with seats.seat("b", lambda name: name == "two") as second:
+        async with seated(seats, "b", lambda name: name == "two") as second:
             assert second == "one"
 
 
 async def test_who_gives_up_waiting_keeps_nothing() -> None:
     seats = Seats([1])
-    async with seats.seat("a", lambda _: False):
+    async with seated(seats, "a", lambda _: False):
         waiting = asyncio.create_task(seats.take("b", lambda _: False))
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(5), seats.seat("c", lambda _: False) as seat:
+    async with asyncio.timeout(5), seated(seats, "c", lambda _: False) as seat:
         assert seat == 1
 
 
@@ -66,7 +80,7 @@ async def test_slow_tenants_share_one() -> None:
     release = asyncio.Event()
 
     async def work(tenant: str) -> None:
-        async with seats.seat(tenant, lambda _: False):
+        async with seated(seats, tenant, lambda _: False):
             order.append(tenant)
             await release.wait()
 
@@ -93,35 +107,35 @@ async def test_the_slow_ones_have_always_the_same_seat_and_others_take_it_last()
     seats = Seats([1, 2, 3])
     seats.was_slow("slow")
     for _ in range(2):
-        async with seats.seat("slow", lambda seat: seat != 1) as seat:
+        async with seated(seats, "slow", lambda seat: seat != 1) as seat:
             assert seat == 1
     async with (
-        seats.seat("a", lambda _: False) as first,
-        seats.seat("b", lambda _: False) as second,
-        seats.seat("c", lambda _: False) as third,
+        seated(seats, "a", lambda _: False) as first,
+        seated(seats, "b", lambda _: False) as second,
+        seated(seats, "c", lambda _: False) as third,
     ):
         assert (first, second, third) == (2, 3, 1)
         waiting = asyncio.create_task(seats.take("slow", lambda _: False))
         await asyncio.sleep(0)
         assert not waiting.done()
     assert await waiting == 1
-    async with seats.seat("a", lambda seat: seat == 1) as other:
+    async with seated(seats, "a", lambda seat: seat == 1) as other:
         assert other != 1
 
 
 async def test_of_the_slow_ones_seat_another_may_have_its_toolset_open() -> None:
     seats = Seats([1, 2])
-    async with seats.seat("a", lambda seat: seat == 1) as seat:
+    async with seated(seats, "a", lambda seat: seat == 1) as seat:
         assert seat == 1
 
 
 async def test_who_was_found_slow_meanwhile_keeps_its_seat() -> None:
     seats = Seats([1, 2])
-    async with seats.seat("a", lambda _: False) as first, asyncio.timeout(5):
+    async with seated(seats, "a", lambda _: False) as first, asyncio.timeout(5):
         assert first == 2
         seats.was_slow("a")
         seats.was_slow("b")
-        async with seats.seat("b", lambda _: False) as seat:
+        async with seated(seats, "b", lambda _: False) as seat:
             assert seat == 1
             waiting = asyncio.create_task(seats.take("a", lambda _: False))
             await asyncio.sleep(0)
