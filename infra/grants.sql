@@ -42,7 +42,7 @@ grant select on namespaces, toolset_versions to rewind_worker;
 grant select, insert, update, delete on events to rewind_api;
 grant insert on events to rewind_worker;
 -- So are the ends of children, which the dispatcher takes from there.
-grant select, insert, delete on child_outbox to rewind_api;
+grant select, insert, delete, update (ident) on child_outbox to rewind_api;
 grant select, insert on child_outbox to rewind_worker;
 grant select, insert, update, delete on webhook_endpoints, deliveries to rewind_api;
 

@@ -1062,7 +1062,8 @@ CREATE FUNCTION public.hold_call(p_ns uuid, p_run uuid, p_n integer, p_child uui
   update pending set claim_id = p_child, lease_until = null
     where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n;
   insert into child_outbox select f.namespace_id, f.run_id, false, f.ended_at from run_facts f
-    where f.namespace_id = p_ns and f.run_id = p_child and f.ended_at is not null on conflict do nothing;
+    where f.namespace_id = p_ns and f.run_id = p_child and f.ended_at is not null
+    on conflict (namespace_id, run_id, orphaned) do update set ident = excluded.ident;
 $$;
 
 CREATE FUNCTION public.hold_event(p_ns uuid, p_run uuid, p_guard smallint, p_n integer, p_signal text, p_type smallint, p_body bytea, p_not_before bigint) RETURNS public.event_verdict
@@ -1815,12 +1816,15 @@ CREATE TABLE public.child_outbox (
     namespace_id uuid NOT NULL,
     run_id uuid NOT NULL,
     orphaned boolean NOT NULL,
-    at bigint NOT NULL
+    at bigint NOT NULL,
+    ident uuid DEFAULT gen_random_uuid() NOT NULL
 );
 
 ALTER TABLE ONLY public.child_outbox FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.child_outbox IS 'Children that have ended, for whoever awaits them to be told; orphaned: children that are to be cancelled, because the run that awaited them has ended.';
+
+COMMENT ON COLUMN public.child_outbox.ident IS 'Another one each time that there is something to tell.';
 
 CREATE TABLE public.clock (
     one boolean DEFAULT true NOT NULL,
@@ -4263,6 +4267,8 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_api;
 GRANT SELECT,INSERT ON TABLE public.child_outbox TO rewind_worker;
 GRANT SELECT,INSERT,DELETE ON TABLE public.child_outbox TO rewind_request;
 GRANT SELECT,DELETE ON TABLE public.child_outbox TO rewind_retention;
+
+GRANT UPDATE(ident) ON TABLE public.child_outbox TO rewind_api;
 
 GRANT SELECT ON TABLE public.clock TO rewind_api;
 GRANT SELECT ON TABLE public.clock TO rewind_worker;

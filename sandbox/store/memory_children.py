@@ -56,14 +56,14 @@ class MemoryChildren(ABC):
             run, row = found
             run.pending[row.kind, row.n] = replace(row, claim_id=child, lease_until=None)
             if known is not None and known.ended_at is not None:
-                self.journals.child_outbox.setdefault((call[0], child, False), known.ended_at)
+                self.journals.tell_of(call[0], child, known.ended_at, again=True)
         return ChildStart.NEW if known is None else ChildStart.KNOWN
 
     async def read_child_news(self, limit: int) -> list[ChildNews]:
         """What nobody has handled yet, the oldest first."""
         outbox = sorted(self.journals.child_outbox.items(), key=lambda item: item[1])
         news = []
-        for (namespace, run, orphaned), _ in outbox[:limit]:
+        for (namespace, run, orphaned), (_, ident) in outbox[:limit]:
             found = self.journals.runs[namespace, run]
             news.append(
                 ChildNews(
@@ -74,13 +74,18 @@ class MemoryChildren(ABC):
                     end_seq=None if found.ended_at is None else Seq(found.next_seq - 1),
                     workflow=found.start.workflow or "",
                     parent=RunId(str((found.start.parent or {})["run"])),
+                    ident=str(ident),
                 )
             )
         return news
 
     async def forget_child_news(self, handled: Sequence[ChildNews]) -> None:
+        """These, and not what came after them: a call that a child got meanwhile was not among those told."""
+        outbox = self.journals.child_outbox
         for news in handled:
-            self.journals.child_outbox.pop((news.namespace, news.run, news.orphaned), None)
+            _, ident = outbox.get((news.namespace, news.run, news.orphaned), (0, 0))
+            if str(ident) == news.ident:
+                del outbox[news.namespace, news.run, news.orphaned]
 
     async def calls_held_by(self, namespace: NamespaceId, child: RunId) -> list[Waiter]:
         return [
@@ -117,11 +122,11 @@ def tell_children(journals: Journals, run: MemoryRun, at: TimeMs) -> None:
     """A run has ended: whoever awaits it is to hear of it, and the children that it awaited are to be cancelled."""
     start = run.start
     if (start.parent or {}).get("kind") == "workflow":
-        journals.child_outbox.setdefault((start.namespace, start.run, False), at)
+        journals.tell_of(start.namespace, start.run, at)
     if run.status is RunStatus.COMPLETED:
         return
     for (namespace, child), found in journals.runs.items():
         parent = found.start.parent or {}
         awaited = parent.get("run") == start.run and parent.get("awaited")
         if namespace == start.namespace and awaited and found.ended_at is None:
-            journals.child_outbox.setdefault((namespace, child, True), at)
+            journals.tell_of(namespace, child, at, orphaned=True)

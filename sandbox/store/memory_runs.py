@@ -170,11 +170,22 @@ class Journals:
         self.workers: dict[WorkerId, Sequence[Epoch]] = {}
         self.heard_of: dict[WorkerId, TimeMs] = {}
         """Workers that are registered, by their last heartbeat."""
-        self.child_outbox: dict[tuple[NamespaceId, RunId, bool], TimeMs] = {}
-        """Children that have ended, and those that are to be cancelled (True), since when."""
+        self.child_outbox: dict[tuple[NamespaceId, RunId, bool], tuple[TimeMs, int]] = {}
+        """Children that have ended, and those that are to be cancelled (True): since when, and which news it is."""
+        self._news = 0
         self.locks: set[WorkerId] = set()
         """Workers whose session lives: a killed process holds nothing."""
         self._turn = 0
+
+    def tell_of(
+        self, namespace: NamespaceId, child: RunId, at: TimeMs, *, orphaned: bool = False, again: bool = False
+    ) -> None:
+        """Somebody is to see to this child; `again`: what is told is new, whoever is handling the last news of it."""
+        known = self.child_outbox.get((namespace, child, orphaned))
+        if known is None or again:
+            self._news += 1
+            since = at if known is None else known[0]
+            self.child_outbox[namespace, child, orphaned] = (since, self._news)
 
     def next_turn(self, namespaces: Iterable[NamespaceId], room: int) -> dict[NamespaceId, int]:
         """The place of each namespace in its turn: where there is no room for all, every time another is first."""

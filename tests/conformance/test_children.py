@@ -153,3 +153,30 @@ async def test_neither_a_completed_run_nor_one_that_does_not_wait_leaves_orphans
         await bench.event(owned.claimed.run, e.ToolCallCompleted(1, value_of(1), None, 1))
         assert (await owned.append(draft(body, 0, time))).appended
         assert await news(bench) == []
+
+
+async def test_a_call_that_a_child_gets_while_its_end_is_told_is_news(bench: Bench) -> None:
+    """Whoever tells the end has looked for calls by then, and forgets only what it has read."""
+    _, key, claim = await calling(bench)
+    asked = await request(bench, key)
+    await bench.edge.start_child(key, claim, asked.run, asked, awaited=False)
+    await ended(bench, asked.run)
+    handling = await bench.edge.read_child_news(10)
+    assert await bench.edge.calls_held_by(bench.namespace, asked.run) == []
+    assert await bench.edge.start_child(key, claim, asked.run, None, awaited=True) is ChildStart.KNOWN
+    await bench.edge.forget_child_news(handling)
+    assert [run for run, *_ in await news(bench)] == [asked.run]
+    await bench.edge.forget_child_news(await bench.edge.read_child_news(10))
+    assert await news(bench) == []
+
+
+async def test_news_that_somebody_else_has_handled_is_not_forgotten_for_what_follows(bench: Bench) -> None:
+    _, key, claim = await calling(bench)
+    asked = await request(bench, key)
+    await bench.edge.start_child(key, claim, asked.run, asked, awaited=False)
+    await ended(bench, asked.run)
+    slow = await bench.edge.read_child_news(10)
+    await bench.edge.forget_child_news(await bench.edge.read_child_news(10))
+    await bench.edge.start_child(key, claim, asked.run, None, awaited=True)
+    await bench.edge.forget_child_news(slow)
+    assert [run for run, *_ in await news(bench)] == [asked.run]

@@ -24,9 +24,12 @@ _PLACE = """select p.since, p.stopping, f.deadline, f.parent, now_ms() as now fr
   where p.namespace_id = $1 and p.run_id = $2 and p.kind = 0 and p.n = $3 and p.claim_id = $4"""
 _STARTED = """select run_id from run_facts where namespace_id = $1 and parent ->> 'run' = $2::uuid::text
   and parent ->> 'kind' = 'workflow' and (parent ->> 'call')::int = $3"""
-_NEWS = """select o.namespace_id, o.run_id, o.orphaned, f.status, f.end_seq, f.workflow, f.parent
+_NEWS = """select o.namespace_id, o.run_id, o.orphaned, o.ident, f.status, f.end_seq, f.workflow, f.parent
   from child_outbox o join run_facts f on f.namespace_id = o.namespace_id and f.run_id = o.run_id
   order by o.at limit $1"""
+_FORGET = """delete from child_outbox o
+  using unnest($1::uuid[], $2::uuid[], $3::boolean[], $4::uuid[]) d (ns, run, orphaned, ident)
+  where o.namespace_id = d.ns and o.run_id = d.run and o.orphaned = d.orphaned and o.ident = d.ident"""
 _WAITERS = """select run_id, n, attempt, begun_at from pending
   where claim_id = $2 and namespace_id = $1 and kind = 0 and lease_until is null"""
 _STOPPING = """select namespace_id, run_id, claim_id from pending
@@ -65,6 +68,8 @@ class ChildNews:
     end_seq: Seq | None
     workflow: str
     parent: RunId
+    ident: str
+    """What is told of the same child later is other news."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +144,20 @@ class ChildRuns:
                 end_seq=None if row["end_seq"] is None else Seq(row["end_seq"]),
                 workflow=row["workflow"] or "",
                 parent=RunId(json_of(row["parent"])["run"]),
+                ident=str(row["ident"]),
             )
             for row in rows
         ]
 
     async def forget_child_news(self, handled: Sequence[ChildNews]) -> None:
+        """These, and not what came after them: a call that a child got meanwhile was not among those told."""
         async with acquired(self.pool) as connection:
             await connection.execute(
-                "delete from child_outbox o using unnest($1::uuid[], $2::uuid[], $3::boolean[]) d (ns, run, orphaned) "
-                "where o.namespace_id = d.ns and o.run_id = d.run and o.orphaned = d.orphaned",
+                _FORGET,
                 [news.namespace for news in handled],
                 [news.run for news in handled],
                 [news.orphaned for news in handled],
+                [news.ident for news in handled],
             )
 
     async def calls_held_by(self, namespace: NamespaceId, child: RunId) -> list[Waiter]:
