@@ -603,6 +603,8 @@ CREATE FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_tool
 declare
   at bigint := now_ms();
   got task_row[];
+  more task_row[];
+  room int;
   paced uuid[];
   paced_runs uuid[];
   paced_calls int[];
@@ -614,7 +616,8 @@ begin
     returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
       p.releases)
   select array_agg(row (m.*)::task_row) into got from mine m;
-  if got is null then
+  room := p_limit - coalesce(cardinality(got), 0);
+  if room > 0 then
     if exists (select from pending p where p.kind = 0 and p.route = 0 and p.slot is not null and p.claim_id is null
         and not p.gated and not p.deferred and not p.stopping and p.organization_id = p_organization) then
       -- Half of the time calls with limits may take it all, so that neither kind starves the other.
@@ -624,7 +627,7 @@ begin
             and p.claim_id is null and p.slot is null and not p.gated and not p.deferred
             and p.organization_id = p_organization and (p_namespace is null or p.namespace_id = p_namespace)
             and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools)))
-          then p_limit else p_limit / 2 end, '{}', '{}', '{}', '{}', '{}', 0) k;
+          then room else room / 2 end, '{}', '{}', '{}', '{}', '{}', 0) k;
     end if;
     with recursive spaces as (
       (select p.namespace_id from pending p where p.kind = 0 and p.route = 0 and p.claim_id is null and p.slot is null and not p.gated
@@ -649,11 +652,11 @@ begin
           and p.organization_id = p_organization and p.namespace_id = s.namespace_id
           and (p_toolset is null or p.toolset = p_toolset) and (p_tools is null or p.name = any (p_tools))
           and (p.available_at is null or p.available_at <= at) and not p.stopping
-        order by p.run_id, p.n limit p_limit) q
+        order by p.run_id, p.n limit room) q
     ), picked as (
       select p.namespace_id, p.run_id, p.n from pending p
       where (p.namespace_id, p.run_id, p.n) in (select k.namespace_id, k.run_id, k.n from ranked k order by k.rank, k.lot
-          limit p_limit - coalesce(cardinality(paced), 0))
+          limit room - coalesce(cardinality(paced), 0))
         and p.kind = 0 and p.claim_id is null and not p.gated and not p.deferred
       for update skip locked
     ), all_picked as (
@@ -667,16 +670,16 @@ begin
         from all_picked k where p.namespace_id = k.namespace_id and p.run_id = k.run_id and p.kind = 0 and p.n = k.n
         returning p.namespace_id, p.run_id, p.n, p.name, p.attempt, p.begun_at, p.lease_until, p.stopping, p.seq,
       p.releases)
-    select array_agg(row (t.*)::task_row) into got from taken t;
+    select array_agg(row (t.*)::task_row) into more from taken t;
   end if;
   return query
     select t.namespace_id, t.run_id, t.n, t.name, t.attempt, t.begun_at, t.lease_until, t.stopping, e.body, s.name, f.labels,
       t.releases
-    from unnest(got) t
+    from (select false as new, m.* from unnest(got) m union all select true, m.* from unnest(more) m) t
     join entries e on e.namespace_id = t.namespace_id and e.run_id = t.run_id and e.seq = t.seq
     join run_facts f on f.namespace_id = t.namespace_id and f.run_id = t.run_id
     join namespaces s on s.id = t.namespace_id
-    order by t.run_id, t.n;
+    order by t.new, t.run_id, t.n;
 end $$;
 
 COMMENT ON FUNCTION public.claim_tasks(p_organization uuid, p_namespace uuid, p_toolset text, p_tools text[], p_claim uuid, p_limit integer, p_lease_ms bigint) IS 'The same claim again is answered with what it holds, with fresh leases, before anything new.';

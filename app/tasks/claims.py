@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.tasks.handing_out import LEASE_MS, HandingOut
 from app.tasks.leases import Leases
@@ -15,8 +15,8 @@ from app.values import Values
 from sandbox.journal.ids import NamespaceId, OrganizationId
 from sandbox.store.interface import Task, TaskFilter
 from sandbox.store.postgres.edge import PostgresEdge
-from sandbox.store.postgres.tasks import key_of
-from sandbox.store.wakeups import Wakeups
+from sandbox.store.postgres.tasks import TaskKey, key_of
+from sandbox.store.wakeups import ParkedWatch, Wakeups
 from tenancy.errors import InsufficientScope
 from tenancy.principals import Principal
 from tenancy.service import Tenancy
@@ -24,7 +24,17 @@ from tenancy.service import Tenancy
 SETTLED_FIRST_S = 0.1
 """After settling, the next calls are awaited so long before a look: hints tell of them, a look would find nothing."""
 FILTERS_MAX = 10_000
+LOOK_EVERY_S = 1.0
+"""While all claims of a filter are answered with calls that were leased to them, what a lost hint told of waits so long."""
 Gone = Callable[[], Awaitable[bool]]
+
+
+class Look(NamedTuple):
+    """The last look of a filter at what is on offer."""
+
+    at: float
+    dry: bool
+    """Whether it took all there was."""
 
 
 class Claims:
@@ -47,8 +57,7 @@ class Claims:
         self._stop = stop
         self._strays = Strays(store)
         wakeups.on_stray = self._strays.on_hint
-        self._dry: dict[TaskFilter, bool] = {}
-        """Whether the last claim of a filter took all that was on offer."""
+        self._looks: dict[TaskFilter, Look] = {}
 
     async def wanted(self, principal: Principal, body: ClaimBody, named: str | None) -> TaskFilter:
         """Which calls this claim may take; a key that names no namespace takes from all."""
@@ -99,29 +108,27 @@ class Claims:
             with self._wakeups.park(wanted, claim_id, body.max, lazy=after is not None) as watch:
                 if after is not None:
                     await after
-                    if self._dry.get(wanted, False):
+                    if self._settled_first(wanted):
                         await watch.wait(min(SETTLED_FIRST_S, body.wait / 1000))
                 ends = loop.time() + body.wait / 1000
                 waited = False
                 while True:
                     if linger_s and watch.woken:
                         await asyncio.sleep(linger_s)
-                    # What a worker leased in its append came with a hint; else look at what is on offer.
                     left = waited and await gone()
-                    if not (tasks := watch.take()) and watch.look and not left:
-                        watch.offers.clear()
-                        tasks = await self._store.claim_tasks(wanted, claim_id, body.max, LEASE_MS)
-                        self._note(wanted, dry=len(tasks) < body.max)
+                    tasks = watch.take()
+                    if not left and self._worth_a_look(wanted, watch, tasks):
+                        tasks = await self._look(wanted, claim_id, body.max, watch, tasks)
                     if watch.replaced:
                         tasks = []
                         break
-                    if left := left or (waited and await gone()):
-                        await self._give_back(wanted, tasks + watch.take())
-                        tasks = []
-                        break
-                    tasks += watch.take()  # those that came meanwhile are answered too
+                    left = left or (waited and await gone())
+                    tasks = _each_once(tasks + watch.take())  # those that came meanwhile are answered too
+                    tasks, spare = _within(0 if left else body.max, tasks)
+                    await self._give_back(wanted, spare)
+                    tasks = [] if left else tasks
                     left_s = ends - loop.time()
-                    if tasks or left_s <= 0 or self._stop.is_set():
+                    if left or tasks or left_s <= 0 or self._stop.is_set():
                         break
                     await watch.wait(left_s)
                     waited = True
@@ -130,6 +137,35 @@ class Claims:
         finally:
             self._strays.closed(claim_id, tasks, gone=left)
         return tasks
+
+    def _settled_first(self, wanted: TaskFilter) -> bool:
+        look = self._looks.get(wanted)
+        return look is not None and look.dry
+
+    def _worth_a_look(self, wanted: TaskFilter, watch: ParkedWatch, leased: Sequence[Task]) -> bool:
+        """What a worker leased in its append came with a hint, and needs no look; what else is on offer does.
+
+        A claim that is answered with its leases alone would let one busy run keep all others waiting.
+        """
+        if watch.offers or not leased:
+            return watch.look
+        look = self._looks.get(wanted)
+        return look is None or asyncio.get_running_loop().time() - look.at >= LOOK_EVERY_S
+
+    async def _look(
+        self, wanted: TaskFilter, claim_id: str, limit: int, watch: ParkedWatch, leased: Sequence[Task]
+    ) -> list[Task]:
+        """What the claim holds with what is on offer, as far as there is room."""
+        known = watch.offers.copy()
+        watch.offers.clear()
+        found = await self._store.claim_tasks(wanted, claim_id, limit, LEASE_MS)
+        dry = len(found) < limit
+        if not dry:
+            watch.offers |= known  # there may be more, for the next claim
+        if len(self._looks) >= FILTERS_MAX:
+            self._looks.clear()
+        self._looks[wanted] = Look(asyncio.get_running_loop().time(), dry)
+        return _each_once([*found, *leased])
 
     def look_again(
         self, organization: OrganizationId, namespace: NamespaceId, toolset: str | None, tool: str
@@ -142,16 +178,9 @@ class Claims:
         await self._strays.sweep()
 
     async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
-        # The same claim may have been answered at another api: its leases are longer by now than they were.
-        fresh = [task for task in tasks if task.lease_until == task.begun_at + LEASE_MS]
-        await self._store.give_back_tasks([(key_of(task), task.lease_until) for task in fresh])
-        for task in fresh:
+        await self._store.give_back_tasks([(key_of(task), task.lease_until) for task in tasks])
+        for task in tasks:
             self._wakeups.wake_task(wanted.organization, task.namespace, wanted.toolset, task.tool)
-
-    def _note(self, wanted: TaskFilter, *, dry: bool) -> None:
-        if len(self._dry) >= FILTERS_MAX:
-            self._dry.clear()
-        self._dry[wanted] = dry
 
     async def _script_names(self, principal: Principal, originals: list[str]) -> tuple[str, ...]:
         """What these tools are called in scripts; only names that are no identifiers need a look."""
@@ -164,6 +193,24 @@ class Claims:
             found = await self._toolsets.script_names(principal.organization, mapped)
             names += [name for _, name in found]
         return tuple(sorted(names))
+
+
+def _within(limit: int, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    """What a claim is answered with, and what is too much for it (two workers may lease to it at the same time).
+
+    A lease that is longer than it was at first may have been an answer of this claim, here or at another api:
+    it is never given back.
+    """
+    spare = [task for task in tasks[limit:] if task.lease_until == task.begun_at + LEASE_MS]
+    return [task for task in tasks if task not in spare], spare
+
+
+def _each_once(tasks: Sequence[Task]) -> list[Task]:
+    """A call that a look found may be told of by its hint as well."""
+    once: dict[TaskKey, Task] = {}
+    for task in tasks:
+        once.setdefault(key_of(task), task)
+    return list(once.values())
 
 
 def _unique(wanted: TaskFilter, claim_id: str | None) -> str:

@@ -28,7 +28,7 @@ class MemoryCalls:
     # -- Host tools
 
     async def claim_tasks(self, wanted: TaskFilter, claim_id: str, limit: int, lease_ms: int) -> list[Task]:
-        """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again."""
+        """Lease calls to `claim_id` until it holds `limit`; what it holds already comes again, first."""
         now = self.journals.time
         until = TimeMs(now + lease_ms)
         mine = [
@@ -36,10 +36,9 @@ class MemoryCalls:
             for run, row in self._rows()
             if row.claim_id == claim_id and row.route is Route.HOST and _wanted(run, wanted)
         ]
-        if mine:
-            for run, row in mine:
-                run.pending[row.kind, row.n] = replace(row, lease_until=until, handed=True)
-            return [self._task(run, run.pending[row.kind, row.n]) for run, row in mine]
+        for run, row in mine:
+            run.pending[row.kind, row.n] = replace(row, lease_until=until, handed=True)
+        room = limit - len(mine)
         free = [
             (run, row)
             for run, row in self._rows()
@@ -51,12 +50,12 @@ class MemoryCalls:
             and (wanted.tools is None or row.name in wanted.tools)
         ]
         taken: list[tuple[MemoryRun, MemoryRow]] = []
-        for run, row in _round_robin(self.journals, free, limit):
-            if len(taken) < limit and may_begin(self.journals, run, row):
+        for run, row in _round_robin(self.journals, free, room):
+            if len(taken) < room and may_begin(self.journals, run, row):
                 taken.append((run, row))
                 run.pending[row.kind, row.n] = replace(_leased(row, claim_id, now, until), handed=True)
-        ordered = sorted(taken, key=lambda pair: (pair[0].start.run, pair[1].n))
-        return [self._task(run, run.pending[row.kind, row.n]) for run, row in ordered]
+        given = [*sorted(mine, key=_place), *sorted(taken, key=_place)]
+        return [self._task(run, run.pending[row.kind, row.n]) for run, row in given]
 
     async def never_handed(self, claims: Sequence[str]) -> list[tuple[str, TaskKey, TimeMs]]:
         """(claim_id, task, end) of the leases that appends gave to these claims and no claim was answered with."""
@@ -285,6 +284,10 @@ def _round_robin(
         turns[namespace] += 1
         ranked.append(((turns[namespace], first[namespace]), run, row))
     return [(run, row) for _, run, row in sorted(ranked, key=lambda item: item[0])]
+
+
+def _place(pair: tuple[MemoryRun, MemoryRow]) -> tuple[RunId, int]:
+    return pair[0].start.run, pair[1].n
 
 
 def _leased(row: MemoryRow, claim_id: str, now: TimeMs, until: TimeMs) -> MemoryRow:

@@ -164,15 +164,18 @@ class Wakeups:
                 watch.wake()
 
     def wake_task(self, organization: str, namespace: str, toolset: str | None, tool: str) -> None:
-        """One waiter looks at each offered call; with none free, the next one that comes does."""
+        """One waiter looks at each offered call, one that sleeps if there is any; with none, the next one that comes."""
         offer = (namespace, toolset, tool)
+        taker: ParkedWatch | None = None
         for watch, wanted in self._tasks.get(organization, {}).items():
-            if not watch.woken and _takes(wanted, offer):
-                watch.offers.add(offer)
-                watch.wake()
-                return
-        unseen = self._unseen[organization]
-        if len(unseen) < UNSEEN_MAX:
+            if (taker is None or not watch.woken) and _takes(wanted, offer):
+                taker = watch
+                if not watch.woken:
+                    break
+        if taker is not None:
+            taker.offers.add(offer)
+            taker.wake()
+        elif len(unseen := self._unseen[organization]) < UNSEEN_MAX:
             unseen.add(offer)
 
     def _on_leased(self, message: Message) -> None:

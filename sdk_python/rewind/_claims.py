@@ -54,8 +54,8 @@ class Claims:
         return b'{"claim_id":"%b","max":%d,%b%b}' % (claim.id.encode(), claim.slots, self._waiting, linger)
 
     def encode_last(self, claim: Claim) -> bytes:
-        """The same claim once more, not waiting: gives what is leased to it already."""
-        return b'{"claim_id":"%b","max":%d,%b}' % (claim.id.encode(), claim.slots, self._last)
+        """The same claim once more, not waiting: gives what is leased to it already, and one new call at most."""
+        return b'{"claim_id":"%b","max":1,%b}' % (claim.id.encode(), self._last)
 
 
 def _members(value: dict[str, Any]) -> bytes:

@@ -35,7 +35,7 @@ class Tasks:
     keys: NamespaceKeys
 
     async def claim_tasks(self, wanted: TaskFilter, claim_id: str, limit: int, lease_ms: int) -> list[Task]:
-        """Lease up to `limit` calls to `claim_id`; a claim that holds leases already gets those again.
+        """Lease calls to `claim_id` until it holds `limit`; what it holds already comes again, first.
 
         The lease is durable before this returns: the call has begun.
         """

@@ -2,16 +2,24 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
+import pytest
+
+from app.tasks import claims as claims_module
 from app.tasks.schemas import ClaimBody
-from sandbox.journal.ids import TimeMs
+from sandbox.journal.canonical import value_of
+from sandbox.journal.codec import encode_body
+from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolPolicy
+from sandbox.journal.ids import Seq, TimeMs
 from sandbox.store.blobs import BlobStore
-from sandbox.store.interface import LEASE_MS, TaskFilter
+from sandbox.store.interface import LEASE_MS, CommandDraft, TaskFilter
+from sandbox.store.leases import leased_message
 from sandbox.store.postgres.tasks import key_of
 from tenancy.principals import KEY_SCOPES, Principal
 from tests.fixtures.api import Api, Puppet, running_api
-from tests.fixtures.tasks import claim, offered, post, settle
+from tests.fixtures.tasks import Json, claim, offered, post, settle
 from tests.fixtures.turns import until
 
 
@@ -144,3 +152,80 @@ async def test_a_parked_claim_gets_nothing_when_its_token_is_revoked(api: Api) -
     assert (await post(api, "claim", body, made["token"])).status_code == 401
     (task,) = await claim(api)
     assert (task["tool"], task["attempt"]) == ("echo", 1)
+
+
+async def test_a_claim_with_a_lease_gets_what_waits_beside_it(api: Api) -> None:
+    """Its lease first, then new calls until it holds its `max`, whether it is asked once or again."""
+    _, puppet = await offered(api, "b", "b")
+    claim_id = str(uuid4())
+    await leased(puppet, api, claim_id)
+    first = await claim(api, claim_id=claim_id, max=2)
+    assert [task["tool"] for task in first] == ["a", "b"]
+    again = await claim(api, claim_id=claim_id, max=2)
+    assert {task["token"] for task in again} == {task["token"] for task in first}
+    more = await claim(api, claim_id=claim_id, max=10)
+    assert [task["token"] for task in more[:2]] == [task["token"] for task in again]
+    assert [task["tool"] for task in more[2:]] == ["b"]
+
+
+async def parked_claim(api: Api, claim_id: str, **fields: Any) -> tuple[asyncio.Task[list[Json]], str]:
+    """A claim that has looked, found nothing and waits; its name in the store."""
+    claims = api.services.tasks.claims
+    waiting = asyncio.create_task(claim(api, claim_id=claim_id, wait="60s", **fields))
+    await until(lambda: bool(claims._looks))
+    [name] = claims._wakeups._parked
+    return waiting, name
+
+
+async def tell(puppet: Puppet, api: Api, name: str) -> None:
+    """The hints of all calls that were leased to the parked claim come at once."""
+    facts = await puppet.facts()
+    for _, (_, _, n, *_), ends in await api.store.never_handed([name]):
+        body = encode_body(ScheduleToolCall(n, "a", value_of({}), ToolPolicy()))
+        draft = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), body, n=n, name="a")
+        message = leased_message(facts, name, draft, TimeMs(ends - LEASE_MS))
+        api.services.tasks.claims._wakeups._on_hint(message)
+
+
+async def test_a_parked_claim_with_a_lease_looks_at_what_else_is_offered(api: Api) -> None:
+    """Or one busy run, whose next call is leased with each append, would keep the calls of all others waiting."""
+    _, puppet = await offered(api)
+    puppet.silent = True
+    claim_id = str(uuid4())
+    waiting, name = await parked_claim(api, claim_id)
+    await puppet.call_tool("waits", {})
+    await leased(puppet, api, claim_id)
+    facts = await puppet.facts()
+    await tell(puppet, api, name)
+    api.services.tasks.claims._wakeups.wake_task(api.organization, facts.namespace, facts.toolset, "waits")
+    tasks = await asyncio.wait_for(waiting, 10)
+    assert sorted(task["tool"] for task in tasks) == ["a", "waits"]
+
+
+async def test_without_a_hint_what_is_offered_is_looked_at_beside_leases(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims_module, "LOOK_EVERY_S", 0.0)
+    _, puppet = await offered(api)
+    puppet.silent = True
+    claim_id = str(uuid4())
+    waiting, name = await parked_claim(api, claim_id)
+    await puppet.call_tool("waits", {})
+    await leased(puppet, api, claim_id)
+    await tell(puppet, api, name)
+    tasks = await asyncio.wait_for(waiting, 10)
+    assert sorted(task["tool"] for task in tasks) == ["a", "waits"]
+
+
+async def test_a_claim_is_answered_with_no_more_than_its_max(api: Api) -> None:
+    """Two workers may lease to one claim at the same time; what is too much is on offer again, as not begun."""
+    _, puppet = await offered(api)
+    puppet.silent = True
+    claim_id = str(uuid4())
+    waiting, name = await parked_claim(api, claim_id, max=1)
+    await leased(puppet, api, claim_id)
+    await leased(puppet, api, claim_id)
+    await tell(puppet, api, name)
+    assert len(await asyncio.wait_for(waiting, 10)) == 1
+    (task,) = await claim(api)
+    assert task["attempt"] == 1
