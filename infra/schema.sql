@@ -823,17 +823,17 @@ CREATE FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) RETURNS integer
 declare
   gone uuid[];
 begin
-  select array_agg(f.run_id) into gone from (
-    select f.run_id from run_facts f where f.namespace_id = p_ns and f.run_id = any (p_runs) and f.ended_at is not null
-      and f.sealed and not exists (
-        select from child_outbox c where c.namespace_id = f.namespace_id and c.run_id = f.run_id)
-    order by f.run_id for update) f;
+  perform from runs where namespace_id = p_ns and run_id = any (p_runs) order by run_id for update;
+  select array_agg(f.run_id) into gone from run_facts f
+    where f.namespace_id = p_ns and f.run_id = any (p_runs) and f.ended_at is not null and f.sealed
+      and not exists (select from child_outbox c where c.namespace_id = f.namespace_id and c.run_id = f.run_id)
+      and not exists (select from forks_being_made(f.namespace_id, f.run_id));
   if gone is null then return 0; end if;
   perform drop_runs(p_ns, gone);
   return cardinality(gone);
 end $$;
 
-COMMENT ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) IS 'How many were deleted: those that have ended, are sealed, and whose end was told to a run that awaits it.';
+COMMENT ON FUNCTION public.delete_runs(p_ns uuid, p_runs uuid[]) IS 'How many were deleted: those that have ended, are sealed, whose end was told to a run that awaits it, and that no fork is being made from.';
 
 CREATE FUNCTION public.drop_runs(p_ns uuid, p_runs uuid[]) RETURNS void
     LANGUAGE plpgsql
@@ -1045,6 +1045,15 @@ begin
   end loop;
   return c;
 end $$;
+
+CREATE FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) RETURNS SETOF uuid
+    LANGUAGE sql STABLE
+    AS $$
+  select d.run_id from run_facts d join runs c on c.namespace_id = d.namespace_id and c.run_id = d.run_id
+    where d.namespace_id = p_ns and d.parent ->> 'run' = p_run::text and c.forking and c.status in (0, 5)
+$$;
+
+COMMENT ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) IS 'Forks that still read the journal of this run.';
 
 CREATE FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) RETURNS TABLE(i integer, lease_until bigint, stopping boolean)
     LANGUAGE sql
@@ -1613,11 +1622,18 @@ begin
       return;
     end if;
   end if;
-  refusal := admit_run(p_ns, p_organization);
-  if refusal is not null then  -- nothing is kept of it, its key neither
+  if p_fork is not null then  -- until this is committed nobody deletes the parent, and afterwards not before the fork is made
+    perform from runs where namespace_id = p_ns and run_id = (p_parent ->> 'run')::uuid for key share;
+    if not found then outcome := 'gone'; end if;
+  end if;
+  if outcome is null then
+    refusal := admit_run(p_ns, p_organization);
+    if refusal is not null then outcome := 'refused'; end if;
+  end if;
+  if outcome is not null then  -- nothing is kept of it, its key neither
     delete from idempotency where organization_id = p_organization and namespace_id = p_ns and route = p_route
       and key = p_key;
-    outcome := 'refused'; run := p_run;
+    run := p_run;
     return;
   end if;
   insert into runs (namespace_id, run_id, epoch, next_seq, last_time, last_event, ready, forking)
@@ -4006,6 +4022,12 @@ GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_api;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_request;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_worker;
 GRANT ALL ON FUNCTION public.fold_usage(p_ns uuid) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) TO rewind_api;
+GRANT ALL ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) TO rewind_request;
+GRANT ALL ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) TO rewind_worker;
+GRANT ALL ON FUNCTION public.forks_being_made(p_ns uuid, p_run uuid) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.heartbeat_tasks(p_ns uuid[], p_run uuid[], p_n integer[], p_attempt smallint[], p_releases integer[], p_lease_ms bigint) TO rewind_api;

@@ -21,9 +21,9 @@ ENTRIES_AT_ONCE = 1_000
 RESENT_AFTER_MS = 2_000
 """Deliveries of a message that is made anew wait so long for it."""
 
-_RUN = (
-    "select ended_at is not null as ended from run_facts where namespace_id = $1 and run_id = $2 for update"
-)
+_LOCK = "select from runs where namespace_id = $1 and run_id = $2 for update"
+_RUN = "select ended_at is not null as ended from run_facts where namespace_id = $1 and run_id = $2"
+_FORKS = "select forks_being_made($1, $2)"
 _ENTRY = f"select {ENTRY_COLUMNS} from entries where namespace_id = $1 and run_id = $2 and seq = $3"
 _REWRITE = "update entries set body = $4 where namespace_id = $1 and run_id = $2 and seq = $3"
 _PAGE = (
@@ -59,9 +59,10 @@ class KeepingRepository:
         self._keys = keys
 
     async def delete(self, namespace: NamespaceId, run: RunId, doer: Doer) -> bool:
-        """False: the run is gone, or has not ended and been sealed."""
+        """False: the run is gone, has not ended and been sealed, or its end is not told yet. Errors: RunActive."""
 
         async def delete(connection: asyncpg.Connection) -> bool:
+            await _lock(connection, namespace, run, "deleted")
             deleted: int = await connection.fetchval("select delete_runs($1, $2)", namespace, [run])
             if deleted:
                 act = Act("run.delete", f"run:{run}")
@@ -78,6 +79,7 @@ class KeepingRepository:
         sealer = (await self._keys.of(namespace)).of(run)
 
         async def redact(connection: asyncpg.Connection) -> Redacted:
+            await _lock(connection, namespace, run, "redacted")
             facts = await connection.fetchrow(_RUN, namespace, run)
             if facts is None:
                 raise NotFound(f"There is no run {run} in this namespace.")
@@ -103,6 +105,16 @@ class KeepingRepository:
             return done
 
         return await self._retention.transaction(redact)
+
+
+async def _lock(connection: asyncpg.Connection, namespace: NamespaceId, run: RunId, what: str) -> None:
+    """From here on no fork of the run is started before this transaction ends. Errors: RunActive if one is being made."""
+    await connection.execute(_LOCK, namespace, run)
+    if forks := await connection.fetch(_FORKS, namespace, run):
+        raise RunActive(
+            f"The run {forks[0][0]} is being made as a fork of this one, which cannot be {what} before that: try again "
+            "in a moment; or, if the fork is quarantined, release or abandon it first."
+        )
 
 
 async def _forget(

@@ -95,6 +95,8 @@ class Forks:
                 request_sha256=request_sha256,
             )
         )
+        if verdict.outcome is StartOutcome.GONE:
+            raise HistoryUnavailable("This run was deleted meanwhile: there is nothing to fork.")
         if verdict.outcome is not StartOutcome.STARTED:
             return _replayed(verdict.run, same=verdict.outcome is StartOutcome.REPLAYED)
         return Started(parts.start.run, replayed=False)

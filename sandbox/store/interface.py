@@ -258,13 +258,13 @@ class StartOutcome(StrEnum):
     REPLAYED = "replayed"
     CONFLICT = "conflict"
     REFUSED = "refused"
+    GONE = "gone"  # the run that was to be forked
 
 
 @dataclass(frozen=True, slots=True)
 class StartVerdict:
     outcome: StartOutcome
-    run: RunId
-    """For REPLAYED, the run that the key started before."""
+    run: RunId  # REPLAYED: the one that the key started before
     refusal: dict[str, Json] | None = None  # REFUSED: the quota that is used up
 
 

@@ -74,6 +74,10 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
             if known is not None:
                 same = known[1] == request.request_sha256
                 return StartVerdict(StartOutcome.REPLAYED if same else StartOutcome.CONFLICT, known[0])
+        parent = RunId(str((request.parent or {}).get("run")))
+        if request.fork is not None and (request.namespace, parent) not in self.journals.runs:
+            return StartVerdict(StartOutcome.GONE, request.run)
+        if request.idempotency_key is not None:
             self.journals.keys[scope] = (request.run, request.request_sha256)
         first = StoredEntry(Seq(0), EntryType.RUN_STARTED, request.time, None, None, request.body)
         run = MemoryRun(request, [first], request.time, forking=request.fork is not None)

@@ -13,10 +13,18 @@ from sandbox.journal.entries import EntryType
 from sandbox.journal.ids import Json, RunId, Seq, Sha256, TimeMs
 from sandbox.journal.state import fold
 from sandbox.store.forks import ForkAppend, ForkDone, ForkEntry, ForkPending
-from sandbox.store.interface import EventAppend, EventOutcome, Guard, PendingKind, RunStatus, TaskFilter
+from sandbox.store.interface import (
+    EventAppend,
+    EventOutcome,
+    Guard,
+    PendingKind,
+    RunStatus,
+    StartOutcome,
+    TaskFilter,
+)
 from sandbox.store.memory import decoded
 from tests.fixtures.entries import call, run_started, signal, timer
-from tests.fixtures.stores import ORGANIZATION, Bench, Owned, complete
+from tests.fixtures.stores import ORGANIZATION, Bench, Owned, complete, draft
 
 PARENT = RunId("00000000-0000-7000-8000-000000000001")
 AGO_MS = 1_000_000
@@ -29,6 +37,9 @@ REPORT: dict[str, Json] = {
 
 async def start(bench: Bench) -> tuple[RunId, TimeMs]:
     """A fork of a run that began some time ago, and its time."""
+    if await bench.edge.get_run(bench.namespace, PARENT) is None:
+        parent = await bench.own(await bench.start(run=PARENT))
+        await parent.append(draft(complete(), 0, (await bench.record(PARENT)).started_at))
     now = await bench.edge.now()
     time = TimeMs(now - AGO_MS)
     started = run_started(parent=e.Parent(PARENT, "fork"), forked_at=now)
@@ -267,3 +278,14 @@ async def test_calls_beyond_what_may_be_in_flight_are_offered_later(bench: Bench
     await bench.event(run, e.ToolCallCompleted(1, value_of(1), None, 1))
     [task] = await bench.edge.claim_tasks(TaskFilter(ORGANIZATION), str(uuid4()), most + 2, 30_000)
     assert task.call == most + 1
+
+
+async def test_a_fork_of_a_run_that_is_gone_does_not_start(bench: Bench) -> None:
+    gone: dict[str, Json] = {"run": "00000000-0000-7000-8000-0000000000ff", "kind": "fork"}
+    request = await bench.request(
+        parent=gone, fork={"forked_at": 1}, route="forks", idempotency_key="k", request_sha256=b"1"
+    )
+    assert (await bench.edge.start_run(request)).outcome is StartOutcome.GONE
+    assert await bench.edge.get_run(bench.namespace, request.run) is None
+    other = replace(request, parent=None, fork=None, request_sha256=b"2")
+    assert (await bench.edge.start_run(other)).outcome is StartOutcome.STARTED, "its key is free"

@@ -10,6 +10,7 @@ import pytest
 from app.scheduler.collector import collect_all
 from app.scheduler.retention import sweep
 from app.scheduler.seals import Sealer
+from app.scripts.service import Scripts
 from sandbox.activation.verify import is_redacted
 from sandbox.journal.entries import Actor
 from sandbox.journal.ids import NamespaceId, RunId
@@ -278,3 +279,37 @@ async def test_a_quarantined_run_is_neither_deleted_nor_redacted(own_api: Api) -
         await call(own_api, "POST", f"{run}/redact", json=body),
     ):
         assert (answer.status_code, answer.json()["code"]) == (409, "run_quarantined")
+
+
+async def test_what_a_fork_is_being_made_from_is_neither_deleted_nor_redacted(own_api: Api) -> None:
+    own_api.desk.plan = {"report": {}, "gone": None}
+    run = await ended(own_api, {"iban": "DE02"})
+    fork = (await call(own_api, "POST", f"{run['id']}/fork", json={})).json()["id"]
+    body = {"seq": 2, "field": "output", "reason": "asked for"}
+    for answer in (
+        await call(own_api, "DELETE", run["id"]),
+        await call(own_api, "POST", f"{run['id']}/redact", json=body),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "run_active")
+        assert fork in answer.json()["detail"]
+    await (await own_api.puppet(fork)).finish_fork()
+    assert (await call(own_api, "POST", f"{run['id']}/redact", json=body)).status_code == 200
+    assert (await call(own_api, "DELETE", run["id"])).status_code == 204
+    assert (await call(own_api, "GET", fork)).json()["status"] == "active"
+
+
+async def test_a_run_that_is_deleted_while_it_is_looked_at_is_not_forked(
+    own_api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_api.desk.plan = {"report": {}, "gone": None}
+    run = await ended(own_api)
+    keep = Scripts.keep
+
+    async def deleting(self: Scripts, *script: Any) -> None:
+        await keep(self, *script)
+        assert (await call(own_api, "DELETE", run["id"])).status_code == 204
+
+    monkeypatch.setattr(Scripts, "keep", deleting)
+    answer = await call(own_api, "POST", f"{run['id']}/fork", json={})
+    assert (answer.status_code, answer.json()["code"]) == (409, "history_unavailable")
+    assert (await own_api.call("GET", "/v1/runs?namespace=acme")).json()["data"] == []
