@@ -160,7 +160,13 @@ def problem(
 
 def render(error: Exception, request: Request) -> Response:
     """Answer any exception; what is nobody's refusal is logged and answered as `internal`."""
-    request_id = str(request.scope.get("state", {}).get("request_id", ""))
+    state = request.scope.get("state", {})
+    response = _rendered(error, request, str(state.get("request_id", "")))
+    response.headers.update(state.get("rates", {}))
+    return response
+
+
+def _rendered(error: Exception, request: Request, request_id: str) -> Response:
     if isinstance(error, RequestValidationError):
         error = from_validation(error)
     if isinstance(error, CanonicalError):

@@ -1,4 +1,4 @@
-"""Pages of lists: `limit`, an opaque `after`, and `{data, next}`."""
+"""Parameters that calls share: pages of lists (`limit`, an opaque `after`, `{data, next}`), and the namespace."""
 
 import base64
 import re
@@ -9,6 +9,7 @@ from fastapi import Query
 
 from app.errors import invalid
 from app.responses import time_ms
+from app.schemas import NamespacedBody
 from sandbox.journal.ids import TimeMs
 from tenancy.ids import parse_id
 
@@ -24,6 +25,14 @@ NamespaceName = Annotated[
     str | None,
     Query(description="Which namespace; an API key must name one, a token has its own.", max_length=200),
 ]
+
+
+def named(body: NamespacedBody | None, query: str | None) -> str | None:
+    """The namespace that the body or the query names. ApiError when they name different ones."""
+    inside = None if body is None else body.namespace
+    if inside is not None and query not in {None, inside}:
+        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
+    return query if inside is None else inside
 
 
 def encode_cursor(text: str) -> str:

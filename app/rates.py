@@ -7,6 +7,7 @@ calls that there are. Limits of one process are exact; of several, each has its 
 import math
 import time
 from collections import OrderedDict
+from dataclasses import dataclass
 
 from sandbox.journal.errors import ApiError
 from tenancy.principals import Principal
@@ -23,6 +24,13 @@ class RateLimited(ApiError):
     status = 429
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    headers: dict[str, str]
+    """`RateLimit` of the draft as it is now, and its three headers of before, which more clients read."""
+    refusal: RateLimited | None
+
+
 class Rates:
     def __init__(self, per_minute: int = PER_MINUTE) -> None:
         self._most = per_minute
@@ -30,10 +38,10 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """By caller: what was in the bucket, and when."""
 
-    def take(self, principal: Principal) -> dict[str, str]:
-        """Count a request; the `RateLimit` headers of its answer. RateLimited when there were too many."""
+    def take(self, principal: Principal) -> Taken:
+        """Count a request, unless there were too many."""
         if not self._most:
-            return {}
+            return Taken({}, None)
         who, now = f"{principal.kind}:{principal.id}", time.monotonic()
         left, at = self._buckets.pop(who, (float(self._most), now))
         left = min(float(self._most), left + (now - at) * self._per_s)
@@ -42,14 +50,19 @@ class Rates:
         self._buckets[who] = (left, now)
         if len(self._buckets) > CALLERS_MAX:
             self._buckets.popitem(last=False)
-        if not allowed:
-            wait_s = max(1, math.ceil((1 - left) / self._per_s))
-            raise RateLimited(
-                f"This {principal.kind} has made its {self._most:,} requests of a minute: wait {wait_s} s.",
-                retry_after_s=wait_s,
-            )
         full_s = math.ceil((self._most - left) / self._per_s)
-        return {
+        headers = {
             "RateLimit-Policy": f'"requests";q={self._most};w={WINDOW_S}',
             "RateLimit": f'"requests";r={math.floor(left)};t={full_s}',
+            "RateLimit-Limit": str(self._most),
+            "RateLimit-Remaining": str(math.floor(left)),
+            "RateLimit-Reset": str(full_s),
         }
+        if allowed:
+            return Taken(headers, None)
+        wait_s = max(1, math.ceil((1 - left) / self._per_s))
+        refusal = RateLimited(
+            f"This {principal.kind} has made its {self._most:,} requests of a minute: wait {wait_s} s.",
+            retry_after_s=wait_s,
+        )
+        return Taken(headers, refusal)

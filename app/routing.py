@@ -101,6 +101,9 @@ class StrictRoute(APIRoute):
                 principal.require(wanted.scope)
             request.state.principal = principal
             rates = services.rates.take(principal)
+            request.state.rates = rates.headers
+            if rates.refusal is not None:
+                raise rates.refusal
             limit_to(reach_of(principal, client_ip(request)))
             if principal.kind == "operator":
                 await _operator_looks(principal, wanted, request, services)
@@ -116,7 +119,7 @@ class StrictRoute(APIRoute):
                 else:
                     request._body = b""
             response = await validate_and_call(request)
-            response.headers.update(rates)
+            response.headers.update(rates.headers)
             if wanted.audited and wanted.audits(principal, request.method) and response.status_code < 400:
                 await services.audit.record(principal, _act(wanted.audited, request), client_ip(request))
             return response

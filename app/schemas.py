@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 LABELS_MAX = 32
 LABEL_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -12,6 +12,12 @@ LABEL_CHARS_MAX = 256
 
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NamespacedBody(Body):
+    """Of a call that acts in one namespace: an API key names it here or as `?namespace=`."""
+
+    namespace: str | None = Field(default=None, description="Which namespace, where the query names none.")
 
 
 class Answer(BaseModel):

@@ -152,7 +152,7 @@ class Authenticator:
 class NewToken:
     """What a caller asked for; `ttl_ms` None: never expires."""
 
-    namespace: str
+    namespace: str | None
     scopes: tuple[str, ...]
     ttl_ms: int | None
     name: str

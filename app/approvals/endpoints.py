@@ -19,7 +19,7 @@ from app.approvals.schemas import (
 )
 from app.deps import Caller, Edge, Services
 from app.errors import ApprovalSettled, RunEnded, invalid
-from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_place, encode_place
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_place, encode_place, named
 from app.responses import json_response
 from app.routing import needs, strict_router
 from app.runs.filters import label_filters
@@ -110,8 +110,8 @@ async def decide_approval(
     namespace: NamespaceName = None,
 ) -> Response:
     """Approve or deny a call, once. A denied call throws ApprovalDeniedError in the script."""
-    named = _one_name(body.namespace, namespace)
-    return json_response(await services.approvals.decide(caller, run, call, body, named))
+    within = named(body, namespace)
+    return json_response(await services.approvals.decide(caller, run, call, body, within))
 
 
 @router.post("/approvals/decide", responses={200: {"model": DecidedView}})
@@ -119,34 +119,31 @@ async def decide_approval(
 async def decide_approvals(
     body: DecideBody, caller: Caller, services: Edge, namespace: NamespaceName = None
 ) -> Response:
-    """Decide up to 100 calls. Each is answered by itself: one that is refused keeps no other from being decided."""
-    named = _one_name(body.namespace, namespace)
+    """Decide up to 100 calls. Each is answered by itself: one that is refused keeps no other from being decided.
+
+    An item may name its own namespace; the others have the one of the body or the query.
+    """
+    otherwise = named(body, namespace)
     at_once = asyncio.Semaphore(DECISIONS_AT_ONCE)
 
     async def decide(item: DecisionItem) -> dict[str, Any]:
         async with at_once:
-            return await _decided(services, caller, item, named)
+            return await _decided(services, caller, item, otherwise)
 
     return json_response({"results": await asyncio.gather(*(decide(item) for item in body.items))})
 
 
 async def _decided(
-    services: Services, caller: Principal, item: DecisionItem, named: str | None
+    services: Services, caller: Principal, item: DecisionItem, otherwise: str | None
 ) -> dict[str, Any]:
     answer = {"run": item.run, "call": item.call}
     try:
-        view = await services.approvals.decide(caller, item.run, item.call, item, item.namespace or named)
+        view = await services.approvals.decide(caller, item.run, item.call, item, item.namespace or otherwise)
     except ApiError as refusal:
         return answer | {"ok": False, "code": refusal.code, "detail": str(refusal)}
     except Unavailable as fault:
         return answer | {"ok": False, "code": "unavailable", "detail": str(fault)}
     return answer | {"ok": True, "approval": view}
-
-
-def _one_name(inside: str | None, query: str | None) -> str | None:
-    if inside is not None and query not in {None, inside}:
-        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
-    return inside or query
 
 
 def _filter(

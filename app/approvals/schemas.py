@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.runs.schemas import CreatedBy
-from app.schemas import Answer, Body, Text
+from app.schemas import Answer, NamespacedBody, Text
 
 REASON_CHARS_MAX = 2_000
 BY_CHARS_MAX = 255
@@ -13,7 +13,7 @@ ITEMS_MAX = 100
 Status = Literal["pending", "approved", "denied", "expired"]
 
 
-class DecisionBody(Body):
+class DecisionBody(NamespacedBody):
     decision: Literal["approved", "denied"]
     reason: Text | None = Field(
         default=None, max_length=REASON_CHARS_MAX, description="The script gets it with a refusal."
@@ -21,7 +21,6 @@ class DecisionBody(Body):
     by: Text | None = Field(
         default=None, max_length=BY_CHARS_MAX, description="Who decided, as you call them."
     )
-    namespace: str | None = None
 
 
 class DecisionItem(DecisionBody):
@@ -29,9 +28,8 @@ class DecisionItem(DecisionBody):
     call: int = Field(ge=1, le=2**31 - 1)
 
 
-class DecideBody(Body):
+class DecideBody(NamespacedBody):
     items: list[DecisionItem] = Field(min_length=1, max_length=ITEMS_MAX)
-    namespace: str | None = Field(default=None, description="Of the items that name none.")
 
 
 class StoryCall(Answer):

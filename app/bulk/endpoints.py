@@ -5,18 +5,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.deps import Caller, Edge
-from app.paging import NamespaceName
+from app.paging import NamespaceName, named
 from app.responses import json_response
 from app.routing import client_ip, needs, strict_router
 from app.runs.filters import FilterBody
-from app.schemas import Answer, Body, Text
+from app.schemas import Answer, NamespacedBody, Text
 from tenancy.errors import InsufficientScope, NamespaceSuspended
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
 
 
-class CancelManyBody(Body):
+class CancelManyBody(NamespacedBody):
     filter: FilterBody
     reason: Text | None = Field(default=None, max_length=4_096)
 
@@ -41,7 +41,7 @@ async def cancel_runs(
     """
     if caller.narrow.run is not None:
         raise InsufficientScope("This token is for one run and cannot cancel others.")
-    within = await services.tenancy.namespace(caller, namespace)
+    within = await services.tenancy.namespace(caller, named(body, namespace))
     if within.suspended:
         raise NamespaceSuspended(f"The namespace {within.name!r} is suspended.")
     done = await services.bulk.cancel(

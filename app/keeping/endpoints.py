@@ -7,18 +7,18 @@ from starlette.responses import Response
 from app.deps import Caller, Edge
 from app.errors import RunActive, RunQuarantined
 from app.keeping.repository import Doer
-from app.paging import NamespaceName
+from app.paging import NamespaceName, named
 from app.responses import json_response
 from app.routing import client_ip, needs, strict_router
 from app.runs.endpoints import SEQ_MAX
-from app.schemas import Answer, Body, Text
+from app.schemas import Answer, NamespacedBody, Text
 from sandbox.journal.ids import Seq
 from tenancy.principals import Principal, Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
 
 
-class RedactBody(Body):
+class RedactBody(NamespacedBody):
     seq: int = Field(ge=0, le=SEQ_MAX)
     field: Text = Field(min_length=1, max_length=64, description="input, args, result, data, payload, …")
     reason: Text = Field(min_length=1, max_length=4_096)
@@ -59,7 +59,7 @@ async def redact_run(
     `field`: `input`, `args`, `result`, `data` (of an error), `payload` or `output`; of a `log` its `values`.
     The same value in other entries is another redaction. A redacted run cannot be replayed or forked.
     """
-    within = await services.tenancy.namespace(caller, namespace)
+    within = await services.tenancy.namespace(caller, named(body, namespace))
     record = await services.runs.find(caller, within, run)
     done = await services.keeping.redact(
         record, Seq(body.seq), body.field, _doer(request, caller, body.reason)

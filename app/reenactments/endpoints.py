@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from app.body import BATCH_BODY_BYTES_MAX
 from app.deps import Caller, Edge
-from app.errors import HistoryUnavailable, InputRefused, ScriptRefused, UnknownToolset, invalid
-from app.paging import NamespaceName
+from app.errors import HistoryUnavailable, InputRefused, ScriptRefused, UnknownToolset
+from app.paging import NamespaceName, named
 from app.reenactments.schemas import PendingReplay, ReplayBody, ReplayView, TestBody, TestView
 from app.reenactments.service import Replayed
 from app.responses import json_response
@@ -29,9 +29,7 @@ async def try_script(
 ) -> Response:
     """Run a script in virtual time against mocks and a cassette: nothing is called, nothing is stored."""
     caller.require_toolset((body.toolset or "").partition("@")[0])
-    if body.namespace is not None and namespace not in {None, body.namespace}:
-        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
-    within = await services.tenancy.namespace(caller, body.namespace or namespace, write=True)
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     return json_response(await services.reenactments.test(caller, within, body))
 
 
@@ -50,7 +48,7 @@ async def replay_run(
     namespace: NamespaceName = None,
 ) -> Response:
     """Execute a run again and compare it with its journal; nothing is sent. With overrides, a what-if."""
-    within = await services.tenancy.namespace(caller, namespace)
+    within = await services.tenancy.namespace(caller, named(body, namespace))
     record = await services.runs.find(caller, within, run)
     return _answer(await services.reenactments.replay(record, body or ReplayBody()))
 

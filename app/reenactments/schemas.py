@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.durations import DurationMs
 from app.runs.schemas import AnsweredCall, RunError, WaitingFor
-from app.schemas import Answer, Body
+from app.schemas import Answer, Body, NamespacedBody
 
 
 class SignalOfTest(Body):
@@ -15,7 +15,7 @@ class SignalOfTest(Body):
     at: DurationMs = Field(default=0, description="After the start, in virtual time.")
 
 
-class TestBody(Body):
+class TestBody(NamespacedBody):
     script: str = Field(description="Source text, or the digest of a known script.")
     toolset: str | None = Field(default=None, description="`name` (its latest) or `name@sha256:…`.")
     input: Any = Field(default=None, description="The argument of `main`.")
@@ -32,7 +32,6 @@ class TestBody(Body):
     approvals: dict[str, Literal["approved", "denied"]] | None = Field(
         default=None, description="Decisions on calls that need an approval, by tool."
     )
-    namespace: str | None = None
 
 
 class LogLine(Answer):
@@ -67,7 +66,7 @@ class TestView(Answer):
     missing: list[MissingAnswer]
 
 
-class ReplayBody(Body):
+class ReplayBody(NamespacedBody):
     script: str | None = Field(
         default=None, description="Another script: is it compatible with this history?"
     )

@@ -10,14 +10,14 @@ from starlette.responses import Response
 
 from app.body import BATCH_BODY_BYTES_MAX
 from app.deps import Caller, Edge, Services
-from app.errors import invalid, render
+from app.errors import render
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
-from app.paging import NamespaceName
+from app.paging import NamespaceName, named
 from app.responses import json_response, spliced
 from app.routing import needs, strict_router
 from app.runs.schemas import RunView, StartRunBody
 from app.runs.service import BATCH_ROUTE, require_start
-from app.schemas import Answer, Body
+from app.schemas import Answer, NamespacedBody
 from tenancy.principals import Principal, Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
@@ -25,7 +25,7 @@ router = strict_router(prefix="/v1/runs", tags=["runs"])
 ITEMS_MAX = 100
 
 
-class BatchBody(Body):
+class BatchBody(NamespacedBody):
     items: list[Any] = Field(
         min_length=1,
         max_length=ITEMS_MAX,
@@ -54,8 +54,8 @@ async def start_runs(
     With an Idempotency-Key, the same request again answers the same runs, and tries again what was refused.
     """
     key = idempotency_key(request)
-    sha256 = await request_sha256(await request.json())
-    starter = _Starter(request, caller, services, namespace, key, sha256)
+    sha256 = await request_sha256(await request.json(), without=("namespace",))
+    starter = _Starter(request, caller, services, named(body, namespace), key, sha256)
     if key is not None:
         await services.runs.reserve_batch(caller, key, sha256)
     results = await asyncio.gather(*(starter.start(index, item) for index, item in enumerate(body.items)))
@@ -96,10 +96,8 @@ class _Starter:
     async def _start(self, index: int, item: Any) -> dict[str, Any]:
         body = StartRunBody.model_validate(item)
         require_start(self._caller, body)
-        if body.namespace is not None and self._namespace not in {None, body.namespace}:
-            raise invalid("namespace", "invalid_value", "The item and the query name different namespaces.")
         services = self._services
-        within = await services.tenancy.namespace(self._caller, body.namespace or self._namespace, write=True)
+        within = await services.tenancy.namespace(self._caller, named(body, self._namespace), write=True)
         started = await services.runs.start(
             self._caller,
             within,

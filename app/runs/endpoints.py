@@ -23,7 +23,7 @@ from app.errors import (
     invalid,
 )
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
-from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor, named
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.runs.cassettes import cassette_of_run
@@ -79,9 +79,7 @@ async def start_run(
     """Start a run of a script. With an Idempotency-Key, the same request again answers the same run."""
     key = idempotency_key(request)
     require_start(caller, body)
-    if body.namespace is not None and namespace not in {None, body.namespace}:
-        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
-    within = await services.tenancy.namespace(caller, body.namespace or namespace, write=True)
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     started = await services.runs.start(
         caller,
         within,
@@ -245,10 +243,9 @@ async def send_signal(
     key = idempotency_key(request)
     caller.require_signal(body.name)
     target = checked_run(caller, run)
-    within = await services.tenancy.namespace(caller, namespace, write=True)
-    sent = await services.signals.send(
-        caller, within, target, body, key=key, request_sha256=await request_sha256(await request.json())
-    )
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
+    sha256 = await request_sha256(await request.json(), without=("namespace",))
+    sent = await services.signals.send(caller, within, target, body, key=key, request_sha256=sha256)
     return json_response(
         {"id": sent.id, "duplicate": sent.duplicate}, 202, REPLAYED if sent.replayed else None
     )
@@ -264,7 +261,7 @@ async def cancel_run(
     namespace: NamespaceName = None,
 ) -> Response:
     """Ask the run to stop. Its pending work rejects with CancelledError; it ends as cancelled soon after."""
-    within = await services.tenancy.namespace(caller, namespace, write=True)
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     record = await services.runs.find(caller, within, run)
     record = await services.runs.cancel(caller, record, None if body is None else body.reason)
     return json_response(await services.runs.view(record), 202)

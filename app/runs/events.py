@@ -20,7 +20,8 @@ from tenancy.principals import Scope
 router = strict_router(prefix="/v1/runs", tags=["runs"])
 
 LAST_EVENT_ID = "last-event-id"
-_OPENING = b"retry: 1000\n\n"
+_OPENING = b"retry: 1000\n"
+"""Of the first block: a block of its own would be an event without data to simple readers."""
 _COMMENT = b": \n\n"
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _ANSWER = {

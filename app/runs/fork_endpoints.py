@@ -13,7 +13,7 @@ from app.errors import (
     ScriptRefused,
 )
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
-from app.paging import NamespaceName
+from app.paging import NamespaceName, named
 from app.responses import json_response, spliced
 from app.routing import needs, strict_router
 from app.runs.fork_schemas import DryForkView, ForkBody, ForkView
@@ -58,9 +58,9 @@ async def fork_run(
     asked = body or ForkBody()
     key = idempotency_key(request)
     parent = checked_run(caller, run)
-    within = await services.tenancy.namespace(caller, namespace, write=True)
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     counted = {"run": parent, **asked.model_dump(exclude_unset=True)}
-    sha256 = await request_sha256(counted, without=("wait",))
+    sha256 = await request_sha256(counted, without=("wait", "namespace"))
     started = None
     if not asked.dry_run:
         started = await services.forks.known(caller, within.id, key, sha256)

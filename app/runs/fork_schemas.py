@@ -4,12 +4,12 @@ from pydantic import Field
 
 from app.durations import DurationMs
 from app.runs.schemas import WAIT_MS_MAX, ForkPlan, RunView
-from app.schemas import Answer, Body, Labels
+from app.schemas import Answer, Labels, NamespacedBody
 
 SEQ_MAX = 2**31 - 1
 
 
-class ForkBody(Body):
+class ForkBody(NamespacedBody):
     script: str | None = Field(
         default=None, description="Source text, or the digest of a known script; absent: the parent's."
     )

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from app.durations import DurationMs
 from app.responses import time_ms
-from app.schemas import Answer, Body, Labels, Text
+from app.schemas import Answer, Labels, NamespacedBody, Text
 from sandbox.journal.ids import TimeMs
 
 WAIT_MS_MAX = 60_000
@@ -31,7 +31,7 @@ def _start_at(value: object) -> TimeMs:
 StartAt = Annotated[Any, AfterValidator(_start_at), WithJsonSchema({"type": ["string", "integer"]})]
 
 
-class StartRunBody(Body):
+class StartRunBody(NamespacedBody):
     script: str | None = Field(default=None, description="Source text, or the digest of a known script.")
     workflow: str | None = None
     toolset: str | None = Field(default=None, description="`name` (its latest) or `name@sha256:…`.")
@@ -44,21 +44,20 @@ class StartRunBody(Body):
         default=None, gt=0, description="The run is cancelled after this; 30 days."
     )
     labels: Labels = Field(default_factory=dict)
-    namespace: str | None = None
     start_at: StartAt | None = Field(
         default=None, description="Not before this time: ISO 8601 with its zone, or ms since 1970."
     )
     traceparent: Any = None
 
 
-class SignalBody(Body):
+class SignalBody(NamespacedBody):
     name: str = Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")
     payload: Any = None
     id: Text | None = Field(default=None, min_length=1, max_length=255, description="Unique in the run.")
     by: str | None = Field(default=None, max_length=255)
 
 
-class CancelBody(Body):
+class CancelBody(NamespacedBody):
     reason: str | None = Field(default=None, max_length=4_096)
 
 

@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from app.body import VALUE_BODY_BYTES_MAX
 from app.deps import Caller, Edge
-from app.errors import UnknownToolset, invalid
-from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_place, encode_place
+from app.errors import UnknownToolset
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_place, encode_place, named
 from app.responses import json_response
 from app.routing import needs, strict_router
 from app.scripts.input import input_errors
@@ -33,9 +33,7 @@ async def check_script(
     A script without errors is kept: it can be named by its digest afterwards.
     """
     caller.require_toolset((body.toolset or "").partition("@")[0])
-    if body.namespace is not None and namespace not in {None, body.namespace}:
-        raise invalid("namespace", "invalid_value", "The body and the query name different namespaces.")
-    within = await services.tenancy.namespace(caller, body.namespace or namespace, write=True)
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     toolset = None
     if body.toolset is not None:
         toolset = await services.toolsets.resolve(caller.organization, body.toolset)

@@ -4,14 +4,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.schemas import Answer, Body
+from app.schemas import Answer, NamespacedBody
 
 
-class CheckScriptBody(Body):
+class CheckScriptBody(NamespacedBody):
     script: str = Field(description="Source text, or the digest of a known script.")
     toolset: str | None = Field(default=None, description="`name` (its latest) or `name@sha256:…`.")
     input: Any = Field(default=None, description="Checked against the type of main's parameter, if given.")
-    namespace: str | None = None
 
 
 class DiagnosticView(Answer):

@@ -6,7 +6,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from app.deps import Caller, Edge, Services
-from app.paging import LIMIT_DEFAULT, After, Limit, decode_name_cursor, encode_cursor
+from app.paging import LIMIT_DEFAULT, After, Limit, decode_name_cursor, encode_cursor, named
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.secrets.schemas import SecretBody, SecretPage, SecretView
@@ -27,7 +27,7 @@ async def put_secret(
 ) -> Response:
     """Write a secret, over the one of this name if there is one. Calls use it from now on."""
     checked_secret_name(name)
-    whose = body.namespace if body.namespace is not None else namespace
+    whose = named(body, namespace)
     within = await _namespace(services, caller, whose, write=True)
     row = await services.secrets.put(caller.organization, within, name, body.value)
     return json_response(_view(row, whose))

@@ -2,16 +2,15 @@
 
 from pydantic import Field
 
-from app.schemas import Answer, Body
+from app.schemas import Answer, NamespacedBody
 from tenancy.secrets import VALUE_BYTES_MAX
 
 
-class SecretBody(Body):
+class SecretBody(NamespacedBody):
+    """Without a namespace it is the organization's, for all its namespaces."""
+
     value: str = Field(
         min_length=1, max_length=VALUE_BYTES_MAX, description="Shown to nobody after this.", repr=False
-    )
-    namespace: str | None = Field(
-        default=None, description="Whose secret it is; absent: the organization's, for all its namespaces."
     )
 
 

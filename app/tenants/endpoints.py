@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.body import VALUE_BYTES_MAX
 from app.deps import Caller, Edge
 from app.idempotency import REPLAYED, idempotency_key, request_sha256
-from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor
+from app.paging import LIMIT_DEFAULT, After, Limit, NamespaceName, decode_cursor, encode_cursor, named
 from app.responses import iso, json_response
 from app.routing import needs, strict_router
 from app.scripts.service import SCRIPT_BYTES_MAX
@@ -55,11 +55,13 @@ async def get_me(caller: Caller) -> Response:
 
 @router.post("/tokens", status_code=201, responses={201: {"model": TokenView}, 200: {"model": TokenView}})
 @needs(Scope.MANAGE, idempotent=True)
-async def create_token(request: Request, body: TokenBody, caller: Caller, services: Edge) -> Response:
+async def create_token(
+    request: Request, body: TokenBody, caller: Caller, services: Edge, namespace: NamespaceName = None
+) -> Response:
     """Make a token for one namespace. The token itself is shown here and never again."""
     given = body.narrow
     wanted = NewToken(
-        namespace=body.namespace,
+        namespace=named(body, namespace),
         scopes=tuple(body.scopes),
         ttl_ms=body.ttl,
         name=body.name,

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from app.durations import duration_ms
-from app.schemas import Answer, Body, Text
+from app.schemas import Answer, Body, NamespacedBody, Text
 from tenancy.principals import TOKEN_SCOPES, TOKEN_SCOPES_DEFAULT
 
 TTL_MS_DEFAULT = 86_400_000
@@ -39,8 +39,7 @@ class NarrowBody(Body):
     )
 
 
-class TokenBody(Body):
-    namespace: str
+class TokenBody(NamespacedBody):
     scopes: Annotated[list[str], AfterValidator(_scopes)] = Field(
         default_factory=lambda: [str(scope) for scope in TOKEN_SCOPES_DEFAULT]
     )

@@ -80,7 +80,7 @@ class Projector:
             except (NotFound, DataErased):
                 await self._log.drop(event)
                 return
-            endpoints = [f.endpoint for f in filters if f.wants(event.type, namespace, labels)]
+            endpoints = [f.endpoint for f in filters if f.wants(event, namespace, labels)]
         body = await self._sealing.seal(event.namespace, message(event, data), place_of(event.id))
         await self._log.project(event, body, endpoints)
 

@@ -16,6 +16,7 @@ from app.paging import (
     decode_place,
     encode_cursor,
     encode_place,
+    named,
 )
 from app.responses import json_response
 from app.routing import needs, strict_router
@@ -41,8 +42,9 @@ async def put_workflow(
 ) -> Response:
     """Register a script under a name: checked, with its toolset as it is now. New runs get it; others stay."""
     within = None
-    if namespace is not None and DIGEST.fullmatch(body.script):
-        within = (await services.tenancy.namespace(caller, namespace)).id
+    whose = named(body, namespace)
+    if whose is not None and DIGEST.fullmatch(body.script):
+        within = (await services.tenancy.namespace(caller, whose)).id
     return json_response(workflow_view(await services.workflows.put(caller, workflow, body, within)))
 
 

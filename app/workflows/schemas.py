@@ -2,11 +2,11 @@
 
 from pydantic import Field
 
-from app.schemas import Answer, Body, Text
+from app.schemas import Answer, NamespacedBody, Text
 from app.scripts.schemas import DiagnosticView
 
 
-class WorkflowBody(Body):
+class WorkflowBody(NamespacedBody):
     script: str = Field(
         description="Source text; or the digest of a script that the namespace of `?namespace=` knows."
     )

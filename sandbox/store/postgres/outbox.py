@@ -55,10 +55,13 @@ class Filter:
     events: tuple[str, ...]
     namespaces: tuple[str, ...]
     labels: dict[str, str]
+    since: TimeMs
+    """When the endpoint was made: it is told of nothing that happened before."""
 
-    def wants(self, type_: str, namespace: str | None, labels: dict[str, str]) -> bool:
+    def wants(self, event: Event, namespace: str | None, labels: dict[str, str]) -> bool:
         return (
-            (not self.events or type_ in self.events)
+            event.at >= self.since
+            and (not self.events or event.type in self.events)
             and (not self.namespaces or namespace in self.namespaces)
             and self.labels.items() <= labels.items()
         )
@@ -131,13 +134,17 @@ class EventLog:
         """What the endpoints of an organization want; those that are switched off want nothing."""
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select id, events, namespaces, labels from webhook_endpoints "
+                "select id, events, namespaces, labels, created_at from webhook_endpoints "
                 "where organization_id = $1 and disabled_at is null",
                 organization,
             )
         return [
             Filter(
-                str(row["id"]), tuple(row["events"]), tuple(row["namespaces"]), orjson.loads(row["labels"])
+                str(row["id"]),
+                tuple(row["events"]),
+                tuple(row["namespaces"]),
+                orjson.loads(row["labels"]),
+                TimeMs(row["created_at"]),
             )
             for row in rows
         ]

@@ -88,6 +88,10 @@ async def test_the_stream_of_a_run_that_has_ended(api: Api) -> None:
         (str(entry["seq"]), "entry", entry) for entry in journal
     ]
     assert events[-1] == (None, "end", {"status": "completed"})
+    blocks = [block for block in answer.text.split("\n\n") if block]
+    assert all("\ndata: " in block for block in blocks), (
+        "no block that a simple reader takes for an empty event"
+    )
 
 
 async def test_a_stream_resumes_after_the_last_entry_that_was_received(api: Api) -> None:

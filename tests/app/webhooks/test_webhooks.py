@@ -101,6 +101,18 @@ async def test_every_ending_has_its_type(own_api: Api, receiver: Receiver) -> No
     ]
 
 
+async def test_an_endpoint_is_told_of_nothing_that_happened_before_it(
+    own_api: Api, clock: Clock, receiver: Receiver
+) -> None:
+    await completed(own_api)
+    clock.advance(1)
+    made = await hook(own_api, receiver.url)
+    after = await completed(own_api)
+    await tell(own_api)
+    (got,) = receiver.got
+    assert got.verified(made["secret"])["data"]["run"]["id"] == after
+
+
 async def test_filters(own_api: Api, receiver: Receiver) -> None:
     api = own_api
     await hook(api, receiver.url + "/a", namespaces=["other"])
