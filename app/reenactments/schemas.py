@@ -18,7 +18,7 @@ class SignalOfTest(Body):
 class TestBody(NamespacedBody):
     script: str = Field(description="Source text, or the digest of a known script.")
     toolset: str | None = Field(default=None, description="`name` (its latest) or `name@sha256:…`.")
-    input: Any = Field(default=None, description="The argument of `main`.")
+    input: Any = Field(default=None, description="The argument of `main`; absent: the cassette's.")
     cassette: dict[str, Any] | None = Field(
         default=None,
         description="What `GET /runs/{id}/journal?as=cassette` answers: its calls answer this test's.",

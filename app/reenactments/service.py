@@ -66,8 +66,10 @@ class Reenactments:
             tools = await self._toolsets.definitions(caller.organization, toolset)
         report = await self._scripts.check(caller.organization, within.id, source, toolset, keep=False)
         report.require_ok()
-        await report.require_input(body.input)
         question = body.model_dump(exclude={"script", "toolset", "namespace"}, exclude_none=True)
+        if body.cassette is not None and "input" not in body.model_fields_set:
+            question["input"] = body.cassette.get("input")
+        await report.require_input(question.get("input"))
         question |= {
             "source": source,
             "epoch": self._epoch,

@@ -78,7 +78,7 @@ class Context:
         """The tool in whose arguments this stands; for a wrong number of arguments, the one that is called."""
         for path in [self.path] if self.code in {2554, 2555} else self.calls:
             found = self.imports.called(path)
-            if found in self.toolset.tools:
+            if self.toolset.called(found) is not None:
                 return found
         return None
 

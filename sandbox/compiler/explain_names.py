@@ -4,7 +4,9 @@ import re
 
 from sandbox.compiler.absent import ABSENT, MODULE_NAMES, MODULE_VALUES
 from sandbox.compiler.context import Context, Told, either, listed
+from sandbox.compiler.declarations import START
 from sandbox.compiler.near import nearest
+from sandbox.compiler.toolset import spoken
 
 TYPE_CHARS_MAX = 300
 _CALLED = re.compile(r"[\w$.]{1,80}")
@@ -17,6 +19,8 @@ def unknown_name(context: Context) -> Told | None:
         return Told(f"`{name}` is not imported.", f'write `import {{ {name} }} from "rewind:tools"`')
     if name in MODULE_NAMES:
         return Told(f"`{name}` is not imported.", f'write `import {{ {name} }} from "rewind"`')
+    if name in _workflows(context):
+        return Told(f"`{name}` is not imported.", f'write `import {{ {name} }} from "rewind:workflows"`')
     tools = _tools_called(context, name)
     if tools:
         group = tools[0].partition(".")[0]
@@ -39,6 +43,8 @@ def unknown_export(context: Context) -> Told | None:
     text = str(context.raw["text"])
     if '"rewind:tools"' in text:
         return _unknown_group(context, name)
+    if '"rewind:workflows"' in text:
+        return _unknown_workflow(context, name)
     if '"rewind"' not in text:
         return None
     message = f'Module "rewind" has no `{name}`.'
@@ -51,6 +57,9 @@ def unknown_export(context: Context) -> Told | None:
 def _unknown_group(context: Context, name: str) -> Told:
     groups = context.toolset.groups
     message = f"This toolset has no `{name}`."
+    if name in _workflows(context):
+        told = f"`{name}` is a workflow of this toolset, not a tool."
+        return Told(told, f'write `import {{ {name} }} from "rewind:workflows"`')
     if not groups:
         return Told(message, "there are no tools: name a `toolset` when you check or start the script")
     tools = _tools_called(context, name)
@@ -65,6 +74,22 @@ def _unknown_group(context: Context, name: str) -> Told:
         like = nearest(name, [tool.rpartition(".")[2] for tool in context.toolset.tools])
         near = [tool for tool in context.toolset.tools if tool.rpartition(".")[2] in like]
     return Told(message, f"did you mean {either(near)}?" if near else f"it has {listed(list(groups))}")
+
+
+def _unknown_workflow(context: Context, name: str) -> Told:
+    known = _workflows(context)
+    message = f"This toolset has no workflow `{name}`."
+    if name in context.toolset.groups:
+        told = f"`{name}` is a tool of this toolset, not a workflow."
+        return Told(told, f'write `import {{ {name} }} from "rewind:tools"`')
+    if not known:
+        return Told(message, "a toolset names its `workflows` when it is registered; this one names none")
+    near = nearest(name, known)
+    return Told(message, f"did you mean {either(near)}?" if near else f"it has {listed(known)}")
+
+
+def _workflows(context: Context) -> list[str]:
+    return [spoken(name) for name in context.toolset.workflows if not name.endswith(START)]
 
 
 def _tools_called(context: Context, name: str) -> list[str]:

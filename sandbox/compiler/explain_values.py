@@ -5,8 +5,9 @@ import re
 from sandbox.compiler.context import Context, Told
 from sandbox.compiler.habits import about_nothing
 from sandbox.compiler.near import nearest
-from sandbox.compiler.toolset import Toolset
+from sandbox.compiler.toolset import spoken
 from sandbox.compiler.ts_types import Object
+from sandbox.compiler.typed_tools import TypedTool
 
 _QUOTED = re.compile(r"'([^']+)'")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*")
@@ -26,7 +27,7 @@ def unfitting(context: Context) -> Told | None:
     tool = context.tool
     if tool is None:
         return general
-    usage = f"`{tool}` takes {context.toolset.args(tool)}"
+    usage = f"`{spoken(tool)}` takes {context.toolset.args(tool)}"
     told = _of_tool(context, tool)
     if told is None:
         named = f"`{context.spelled}`: " if _IDENTIFIER.fullmatch(context.spelled) else ""
@@ -38,27 +39,30 @@ def unfitting(context: Context) -> Told | None:
 def _of_tool(context: Context, tool: str) -> Told | None:
     """A mistake in the arguments as such, not in what is inside one of them."""
     code, text = context.code, str(context.raw["text"])
+    known, called = context.toolset.called(tool), spoken(tool)
+    if known is None:
+        return None
     if code in {2554, 2555}:
-        return Told(f"`{tool}` takes one object with its arguments.")
+        return Told(f"`{called}` takes one object with its arguments.")
     if code == 2345 and _SINGLE.match(text):
-        return Told(f"`{tool}` takes one object with its arguments, not single values.")
-    about_args = f"'{context.toolset.tools[tool].args.name}'" in text
+        return Told(f"`{called}` takes one object with its arguments, not single values.")
+    about_args = f"'{known.args.name}'" in text
     if code in {2353, 2561} and about_args:
         name = context.spelled
-        return Told(f"`{tool}` has no argument `{name}`.", _meant_key(context.toolset, tool, name))
+        return Told(f"`{called}` has no argument `{name}`.", _meant_key(known, name))
     if code == 2741 and about_args:
         missing = _QUOTED.search(text)
-        return Told(f"`{tool}` needs `{missing[1] if missing else '…'}`.")
+        return Told(f"`{called}` needs `{missing[1] if missing else '…'}`.")
     several = _MISSING.search(text) if about_args else None
     if several:
         names = ", ".join(f"`{name.strip()}`" for name in several[1].rstrip(".").split(","))
-        return Told(f"`{tool}` needs {names}.")
+        return Told(f"`{called}` needs {names}.")
     return None
 
 
-def _meant_key(toolset: Toolset, tool: str, name: str) -> str | None:
+def _meant_key(tool: TypedTool, name: str) -> str | None:
     """The argument that was meant, or the one inside of which it belongs."""
-    args = toolset.tools[tool].args.type
+    args = tool.args.type
     if not isinstance(args, Object):
         return None
     near = nearest(name, [part.name for part in args.properties])

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from sandbox.compiler.context import Context, Told, either, listed
-from sandbox.compiler.toolset import Toolset
+from sandbox.compiler.toolset import Toolset, spoken
 from sandbox.isolate.compiled import Diagnostic
 from sandbox.journal.codeframe import code_frame
 
@@ -70,7 +70,7 @@ def habit(context: Context) -> Told | None:
     if code == 2554 and context.imports.rewind.get(context.path) == "sleep":
         return Told("`sleep` takes how long.", 'write `await sleep("5s")` or `await sleep(5000)`')
     if code == 2353 and context.tool is not None and context.spelled in OPTIONS:
-        tool, name = context.tool, context.spelled
+        tool, name = spoken(context.tool), context.spelled
         return Told(
             f"`{name}` is no argument of `{tool}`, but an option of the call.",
             f"write it after the arguments: `{tool}({{ … }}, {{ {name}: … }})`",

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.compiler.declarations import WORKFLOWS, declarations
+from sandbox.compiler.declarations import START, WORKFLOWS, declarations
 from sandbox.compiler.ts_text import line
 from sandbox.compiler.typed_tools import TypedTool, typed_tools
 
@@ -24,6 +24,8 @@ class Toolset:
     declarations: str
     tools: dict[str, TypedTool] = field(default_factory=dict)
     """By their names in scripts."""
+    workflows: dict[str, TypedTool] = field(default_factory=dict)
+    """Likewise: `workflows.onboard`, and `workflows.onboard.start`, which takes the same."""
     aliases: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Names of types in the declarations: the tool, and `takes` or `gives`."""
 
@@ -35,9 +37,15 @@ class Toolset:
             found.setdefault(tool.group or name, []).append(tool.member)
         return found
 
+    def called(self, name: str | None) -> TypedTool | None:
+        """The tool or the workflow of this name."""
+        return None if name is None else self.tools.get(name) or self.workflows.get(name)
+
     def args(self, name: str) -> str:
         """The type of what the tool takes, on one line."""
-        return _short(line(self.tools[name].args.type))
+        found = self.called(name)
+        assert found is not None, name
+        return _short(line(found.args.type))
 
     def usage(self, name: str) -> str:
         """One line: how the tool is called."""
@@ -51,20 +59,32 @@ class Toolset:
         if known is None:
             return None
         name, verb = known
-        tool = self.tools[name]
+        tool = self.called(name)
+        assert tool is not None, name
         schema = tool.args if verb == "takes" else tool.result
-        return None if schema is None else f"`{name}` {verb} {_short(line(schema.type))}"
+        return None if schema is None else f"`{spoken(name)}` {verb} {_short(line(schema.type))}"
+
+
+def spoken(name: str) -> str:
+    """What a tool is called in a script: a workflow is imported by its own name."""
+    return name.removeprefix(WORKFLOWS)
 
 
 def toolset_of(key: str, tools: Sequence[Mapping[str, Any]], *, http: bool = False) -> Toolset:
     """Declare pinned tools (`{name, input_schema, output_schema?, …}`)."""
-    typed = {tool.name: tool for tool in typed_tools(tools, []) if not tool.name.startswith(WORKFLOWS)}
+    every = {tool.name: tool for tool in typed_tools(tools, [])}
+    typed = {name: tool for name, tool in every.items() if not name.startswith(WORKFLOWS)}
+    workflows = {
+        name: every.get(name.removesuffix(START), tool)
+        for name, tool in every.items()
+        if name.startswith(WORKFLOWS)
+    }
     aliases = {}
-    for tool in typed.values():
+    for tool in (*typed.values(), *workflows.values()):
         aliases[tool.args.name] = (tool.name, "takes")
         if tool.result is not None:
             aliases[tool.result.name] = (tool.name, "gives")
-    return Toolset(key, declarations(tools, http=http), typed, aliases)
+    return Toolset(key, declarations(tools, http=http), typed, workflows, aliases)
 
 
 NO_TOOLS = toolset_of("", ())

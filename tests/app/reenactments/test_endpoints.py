@@ -28,6 +28,15 @@ async def test_a_test_asks_with_the_pinned_tools_and_stores_nothing(api: Api) ->
         assert (await api.call("GET", f"/v1/{path}{NAMESPACE}")).json()["data"] == []
 
 
+async def test_a_cassette_has_the_input_where_the_test_gives_none(api: Api) -> None:
+    api.desk.reenacted = {"status": "completed"}
+    body = {"script": SCRIPT, "cassette": {"cassette": 1, "input": {"n": 7}}}
+    for given in ({}, {"input": {"n": 8}}, {"input": None}):
+        answer = await api.call("POST", f"/v1/scripts/test{NAMESPACE}", json={**body, **given})
+        assert answer.status_code == 200, answer.text
+    assert [asked.get("input") for asked in api.desk.questions] == [{"n": 7}, {"n": 8}, None]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -1,0 +1,5 @@
+import { onboard } from "rewind:workflows";
+
+export default async function main(input: { email: string }) {
+  return await onboard({ plan: "pro" });
+}

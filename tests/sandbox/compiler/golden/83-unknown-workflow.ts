@@ -1,0 +1,5 @@
+import { onbord } from "rewind:workflows";
+
+export default async function main(input: { email: string }) {
+  return await onbord({ email: input.email });
+}

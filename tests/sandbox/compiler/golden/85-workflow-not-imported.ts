@@ -1,0 +1,3 @@
+export default async function main(input: { email: string }) {
+  return await onboard({ email: input.email });
+}
