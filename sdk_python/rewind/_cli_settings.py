@@ -3,13 +3,26 @@
 import argparse
 from typing import Any
 
-from rewind._cli_base import Console, group, remote_verb
+from rewind._cli_base import Console, Usage, group, json_argument, remote_verb
 from rewind._client import Rewind
-from rewind._types import given
+from rewind._types import Toolset, given
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    toolsets = group(verbs, "toolsets", help="look at the registered tools")
+    toolsets = group(verbs, "toolsets", help="register tools and look at them")
+    put = remote_verb(toolsets, "register", register_toolset, help="pin tools under a name")
+    put.add_argument("name", metavar="NAME")
+    put.add_argument(
+        "file", metavar="FILE", help="JSON with `tools`, `mcp`, `http`, `workflows`; - for stdin"
+    )
+    refresh = remote_verb(toolsets, "refresh", refresh_toolset, help="compare with what the servers have now")
+    refresh.add_argument("name", metavar="NAME")
+    refresh.add_argument(
+        "--accept",
+        nargs="*",
+        metavar="TOOL",
+        help="pin the changes, or those of these tools; else only shown",
+    )
     remote_verb(toolsets, "list", list_toolsets, help="list the toolsets")
     get = remote_verb(toolsets, "get", get_toolset, help="show the tools of a toolset")
     get.add_argument("name", metavar="NAME")
@@ -30,13 +43,44 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     search.add_argument("words", metavar="WORD", nargs="+")
     search.add_argument("--limit", type=int, help="tools to show (10)")
 
-    tokens = group(verbs, "tokens", help="make namespace tokens for agents")
+    tokens = group(verbs, "tokens", help="make namespace tokens for agents, and revoke them")
+    remote_verb(tokens, "list", list_tokens, help="list the tokens that work, newest first")
+    delete = remote_verb(tokens, "delete", delete_token, help="revoke a token")
+    delete.add_argument("token", metavar="ID", help="the token's id, not the token itself")
     create = remote_verb(tokens, "create", create_token, help="make a token of one namespace")
     create.add_argument(
         "--scope", action="append", metavar="SCOPE", help="such as runs:write; may be repeated"
     )
     create.add_argument("--ttl", help="how long it lives (24h); never: until it is deleted")
     create.add_argument("--name", help="what you call it")
+
+
+def register_toolset(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    body = json_argument("-" if arguments.file == "-" else f"@{arguments.file}", "FILE")
+    if not isinstance(body, dict):
+        raise Usage(f"{arguments.file} holds no object with `tools`, `mcp`, `http` or `workflows`")
+    if body.pop("name", arguments.name) != arguments.name:
+        raise Usage(f"{arguments.file} is about a toolset of another name than {arguments.name}")
+    unknown = sorted(set(body) - {"tools", "mcp", "http", "workflows", "secrets"})
+    if unknown:
+        raise Usage(f"{arguments.file}: there is no field {unknown[0]!r} in a toolset")
+    _show_toolset(client.toolsets.register(arguments.name, **body), arguments, console)
+    return 0
+
+
+def refresh_toolset(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    accept = arguments.accept or arguments.accept is not None
+    found = client.toolsets.refresh(arguments.name, accept=accept)
+    if arguments.json:
+        console.json(found)
+        return 0
+    rows = [(str(change.get("tool", "")), str(change.get("change", ""))) for change in found["changes"]]
+    if rows:
+        console.table(("TOOL", "CHANGE"), rows)
+    else:
+        console.note("nothing has changed")
+    console.line(f"{arguments.name}@{found['digest']}")
+    return 0
 
 
 def list_toolsets(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -52,17 +96,20 @@ def list_toolsets(arguments: argparse.Namespace, client: Rewind, console: Consol
 
 
 def get_toolset(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
-    found = client.toolsets.get(arguments.name)
+    _show_toolset(client.toolsets.get(arguments.name), arguments, console)
+    return 0
+
+
+def _show_toolset(found: Toolset, arguments: argparse.Namespace, console: Console) -> None:
     if arguments.json:
         console.json(found.raw)
-        return 0
+        return
     console.line(f"{found.name}@{found.digest}")
     rows = [(tool["name"], str(tool.get("kind", "")), _policy(tool)) for tool in found.tools]
     if rows:
         console.table(("TOOL", "KIND", ""), rows)
     for warning in found.warnings:
         console.note(f"warning: {warning}")
-    return 0
 
 
 def print_declarations(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -87,6 +134,27 @@ def search_tools(arguments: argparse.Namespace, client: Rewind, console: Console
     for tool in found.data if not arguments.json else ():
         for line in console.style.plain_lines(tool.declaration):
             console.line(line)
+    return 0
+
+
+def list_tokens(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    found = list(client.tokens.list())
+    if arguments.json:
+        console.json({"data": [token.raw for token in found]})
+    elif not found:
+        console.note("no tokens; `rewind tokens create --namespace NAME` makes one")
+    else:
+        rows = [(t.id, t.prefix or "", t.namespace, t.expires_at or "never", t.name or "") for t in found]
+        console.table(("TOKEN", "PREFIX", "NAMESPACE", "EXPIRES", "NAME"), rows)
+    return 0
+
+
+def delete_token(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    client.tokens.delete(arguments.token)
+    if arguments.json:
+        console.json({"id": arguments.token, "deleted": True})
+    else:
+        console.line("revoked: it works no more within a second")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,56 @@ async def test_outputs_toolsets_and_tokens(server: FakeApi, run: Run) -> None:
     made = await run("tokens", "create", "--namespace", "alice", "--scope", "runs:read", "--ttl", "never")
     assert made.out == "rwt_secret\n"
     assert server.requests[-1].json() == {"namespace": "alice", "ttl": None, "scopes": ["runs:read"]}
+
+
+async def test_a_toolset_is_registered_from_a_file(server: FakeApi, run: Run, tmp_path: Path) -> None:
+    toolset = {"id": "1", "name": "math", "digest": "sha256:ab", "tools": [], "warnings": []}
+    server.on("POST /v1/toolsets", Reply(201, toolset))
+    body = {
+        "tools": [{"name": "add", "description": "", "input_schema": {}}],
+        "http": {"allow": ["a.example"]},
+    }
+    file = tmp_path / "toolset.json"
+    file.write_text(json.dumps({"name": "math", **body}))
+    made = await run("toolsets", "register", "math", str(file))
+    assert (made.code, made.out) == (0, "math@sha256:ab\n")
+    assert server.requests[-1].json() == {"name": "math", **body}
+    asked = len(server.requests)
+    wrong = await run("toolsets", "register", "other", str(file))
+    assert (wrong.code, "another name" in wrong.err) == (2, True)
+    for text in ("[]", '{"tool": []}', "{"):
+        file.write_text(text)
+        assert (await run("toolsets", "register", "math", str(file))).code == 2
+    assert len(server.requests) == asked, "what cannot be meant is not sent"
+
+
+async def test_a_refresh_shows_what_changed_and_pins_what_is_accepted(server: FakeApi, run: Run) -> None:
+    changes = [{"tool": "fs.read", "change": "changed"}]
+    found = {"changes": changes, "digest": "sha256:ab"}
+    server.on("POST /v1/toolsets/math/refresh", found, found, found, {"changes": [], "digest": "sha256:cd"})
+    shown = await run("toolsets", "refresh", "math")
+    assert shown.out.split() == ["TOOL", "CHANGE", "fs.read", "changed", "math@sha256:ab"]
+    await run("toolsets", "refresh", "math", "--accept")
+    await run("toolsets", "refresh", "math", "--accept", "fs.read")
+    assert [sent.json()["accept"] for sent in server.requests[-3:]] == [False, True, ["fs.read"]]
+    assert "nothing has changed" in (await run("toolsets", "refresh", "math")).err
+
+
+async def test_tokens_are_listed_and_revoked(server: FakeApi, run: Run) -> None:
+    token = {
+        "id": "t1",
+        "prefix": "rwt_ab",
+        "namespace": "alice",
+        "scopes": [],
+        "expires_at": None,
+        "name": "bot",
+    }
+    server.on("GET /v1/tokens", {"data": [token], "next": None}, {"data": [], "next": None})
+    shown = await run("tokens", "list", "--namespace", "alice")
+    assert shown.out.split("\n")[1].split() == ["t1", "rwt_ab", "alice", "never", "bot"]
+    assert "no tokens" in (await run("tokens", "list")).err
+    server.on("DELETE /v1/tokens/t1", Reply(204))
+    assert (await run("tokens", "delete", "t1")).code == 0
 
 
 async def test_declarations_and_search_of_a_toolset(server: FakeApi, run: Run) -> None:
