@@ -10,8 +10,8 @@ import contextlib
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable
 
+from app.background import repeat
 from app.dispatcher.calls import CallMaker, Flight
 from app.dispatcher.children import ChildEnds
 from app.dispatcher.mcp import Servers, hush
@@ -56,8 +56,11 @@ class Dispatcher:
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then let what is in the air come in, for a while."""
         hush()
+        never = asyncio.Event()  # leases are renewed until the last call is in
         loops = [
-            asyncio.create_task(_repeat(work, every_s, wake), name=f"dispatcher {work.__name__}")
+            asyncio.create_task(
+                repeat(f"dispatcher {work.__name__}", work, never, every_s=every_s, wake=wake)
+            )
             for work, every_s, wake in (
                 (self._claim, POLL_MAX_S, self._look),
                 (self._children.handle, POLL_MAX_S, self._child_ended),
@@ -168,19 +171,3 @@ class Dispatcher:
         if unsent:
             with contextlib.suppress(Unavailable):
                 await self._store.release_calls(self._id, unsent)
-
-
-async def _repeat(work: Callable[[], Awaitable[None]], every_s: float, wake: asyncio.Event | None) -> None:
-    """Do the work again and again; a database that is away is waited for, a fault is logged."""
-    wake = wake or asyncio.Event()
-    while True:
-        wake.clear()
-        try:
-            await work()
-        except Unavailable as error:
-            logger.warning("the dispatcher waits: %s", error)
-        except Exception:
-            logger.exception("a loop of the dispatcher failed; it goes on")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(every_s):
-                await wake.wait()

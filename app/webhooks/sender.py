@@ -7,10 +7,11 @@ import random
 
 import httpx2
 
+from app.background import repeat
 from app.dispatcher.egress import Egress
 from app.webhooks.outbox import Sealing, place_of
 from app.webhooks.signature import signed_headers
-from sandbox.journal.errors import RewindFault, Unavailable
+from sandbox.journal.errors import RewindFault
 from sandbox.journal.ids import OrganizationId, TimeMs
 from sandbox.store.postgres.outbox import Attempt, DeliveryQueue, Leased
 from tenancy.secrets import SecretBox
@@ -56,26 +57,13 @@ class Sender:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop` is set; what is under way then is finished."""
-        stopping = asyncio.create_task(stop.wait())
         try:
-            while not stop.is_set():
-                self._look.clear()
-                claimed = 0
-                try:
-                    claimed = await self.deliver_due()
-                except Unavailable as error:
-                    logger.warning("deliveries wait: %s", error)
-                except Exception:
-                    logger.exception("the sender of webhooks failed; it goes on")
-                if not claimed:
-                    looking = asyncio.create_task(self._look.wait())
-                    await asyncio.wait(
-                        {looking, stopping}, timeout=EVERY_S, return_when=asyncio.FIRST_COMPLETED
-                    )
-                    looking.cancel()
+            await repeat("deliveries", self._begin, stop, every_s=EVERY_S, wake=self._look)
         finally:
-            stopping.cancel()
             await self.close()
+
+    async def _begin(self) -> bool:
+        return await self.deliver_due() > 0
 
     async def deliver_due(self) -> int:
         """Begin to deliver what is due and has room; how many deliveries that are."""

@@ -45,3 +45,20 @@ async def test_stop_ends_a_pause() -> None:
     stop.set()
     await repeating
     await pause(stop, LONG_S)
+
+
+async def test_what_wakes_the_work_ends_its_pause_and_is_not_missed_while_it_works() -> None:
+    stop, wake = asyncio.Event(), asyncio.Event()
+    times = 0
+
+    async def work() -> None:
+        nonlocal times
+        times += 1
+        if times < 3:
+            wake.set()
+        else:
+            stop.set()
+
+    async with asyncio.timeout(10):
+        await repeat("dispatching", work, stop, every_s=LONG_S, wake=wake)
+    assert times == 3

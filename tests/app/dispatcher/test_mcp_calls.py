@@ -87,7 +87,7 @@ async def test_progress_lengthens_no_timeout_and_the_server_is_told(
     async with WebServer(server) as web, dispatching(api):
         await pin(api, f"{web.url}/mcp")
         run, puppet = await begin(api)
-        await call(puppet, api, "s0.greet", timeout_ms=500)
+        await call(puppet, api, "s0.greet", timeout_ms=3_000)
         (entry,) = await outcomes(api, run)
         assert (entry["error"]["code"], entry["error"]["retryable"]) == ("timeout", True)
 
