@@ -14,6 +14,7 @@ from sandbox.compiler.floating import Floating, floating_calls
 from sandbox.compiler.habits import fenced, in_other_words
 from sandbox.compiler.imports import imports_of
 from sandbox.compiler.main_use import main_uses
+from sandbox.compiler.open_types import leaves_open, of_open_value
 from sandbox.compiler.source import Source, too_deep_at
 from sandbox.compiler.toolset import Toolset
 from sandbox.isolate.compiled import Diagnostic
@@ -26,7 +27,6 @@ EXPLAINED_MAX = 100
 CONTEXT_LINES = 2
 LINES_NAMED_MAX = 6
 WARNINGS = frozenset({7006, 7031})
-_MISMATCHES = frozenset({2322, 2345})
 _FOLLOWS = frozenset({1294, 1206, 1219, 1240, 1241, 1192, 1343, 1323, 2307, 2591, 2792, 1202, 1203})
 """Said by the stripper in better words, when it refuses the same line."""
 _SYNTAX = frozenset({"TS1005", "TS1109", "TS1128", "TS1003"})
@@ -52,7 +52,7 @@ def readable(
     source = Source(text)
     imports = imports_of(source)
     raws = list(raws)
-    untyped = any(tool.result is None for tool in toolset.tools.values())
+    open_shapes = leaves_open(toolset)
     lines = {source.line_of(source.offset(raw["pos"])) for raw in raws if raw["category"] == 1}
     kept = [in_other_words(one, text, toolset) for one in _kept(refusals, lines)]
     refused = {refusal.line for refusal in kept}
@@ -64,7 +64,7 @@ def readable(
             continue
         context = Context(source, toolset, imports, raw, start, end)
         error = raw["category"] == 1 and raw["code"] not in WARNINGS
-        judged.append((error and not (untyped and _of_unknown(context)), context))
+        judged.append((error and not (open_shapes and of_open_value(context)), context))
     judged.sort(key=lambda one: (not one[0], one[1].start))
     found = [_told(error, context) for error, context in judged[:EXPLAINED_MAX]]
     if not any(one.code in _SYNTAX for one in found):
@@ -78,13 +78,6 @@ def readable(
 def _told(error: bool, context: Context) -> _Found:  # noqa: FBT001
     told = explain(context)
     return _Found(error, f"TS{context.code}", told.message, told.hint, context.start, context.end)
-
-
-def _of_unknown(context: Context) -> bool:
-    """A value of unknown type where a known one belongs. Where a tool's results have no schema this is no mistake
-    of the script: `new Set(result)` is a set of unknowns. Arguments are validated before they are sent anyway.
-    """
-    return context.code in _MISMATCHES and "'unknown' is not assignable to" in context.text
 
 
 def _kept(refusals: Sequence[Diagnostic], lines: set[int]) -> list[Diagnostic]:

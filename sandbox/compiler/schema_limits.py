@@ -13,7 +13,7 @@ from sandbox.journal.canonical import CanonicalError, canonical_text
 
 SCHEMA_BYTES_MAX = 256 * 1024
 """Of one schema, as canonical JSON."""
-SCHEMA_DEPTH_MAX = 100
+SCHEMA_DEPTH_MAX = 180
 """Objects and lists inside each other, in a schema."""
 EVALUATIONS_MAX = 1_000_000
 """How often subschemas may be applied to the path to one part of a value, if every reference is followed."""

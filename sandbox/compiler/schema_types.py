@@ -158,7 +158,7 @@ class SchemaTypes:
             found = self._combined(
                 found, self._schema(part, f"{_at(path, 'allOf')}[{number}]", depth + 1), path, depth
             )
-        if schema.get("not") in (True, {}) and "not" in schema:
+        if _is_never(schema):
             return NEVER
         return union([found, NULL]) if schema.get("nullable") is True and found != UNKNOWN else found
 
@@ -229,11 +229,13 @@ class SchemaTypes:
         first = schema.get("prefixItems")
         if isinstance(rest, list):
             first, rest = rest, schema.get("additionalItems", True)
+        if rest is True and schema.get("unevaluatedItems") is False:
+            rest = not first
         following = self._inside(rest, _at(path, "items"), depth)
         if not isinstance(first, list) or not first:
             return ArrayOf(following)
         least = schema.get("minItems", 0)
-        required = len(first) if self.direction == "out" or not isinstance(least, int) else least
+        required = least if isinstance(least, int) else len(first)
         items = [
             self._inside(item, f"{_at(path, 'prefixItems')}[{number}]", depth)
             for number, item in enumerate(first)
@@ -260,7 +262,7 @@ class SchemaTypes:
         if isinstance(named, dict) and isinstance(named.get("enum"), list) and not declared:
             allowed = [name for name in named["enum"][:ENUM_VALUES_MAX] if isinstance(name, str)]
             return Object(tuple(Property(name, plain, name not in required) for name in allowed))
-        if properties or indexes or others is False:
+        if properties or indexes or _is_never(others):
             return Object(tuple(properties.values()), tuple(indexes))
         if declared == {} and self.direction == "in":
             return Object(())
@@ -275,7 +277,7 @@ class SchemaTypes:
                 covers = re.sub(r"\\(.)", r"\1", prefix[1]) if prefix else ""
                 kind = self._inside(part, _at(_at(path, "patternProperties"), pattern), depth)
                 found.setdefault(covers, []).append(kind)
-        if others is True or isinstance(others, dict):
+        if (others is True or isinstance(others, dict)) and not _is_never(others):
             kind = self._inside(others, _at(path, "additionalProperties"), depth)
             found.setdefault("", []).append(kind)
         if len(found) > PATTERNS_MAX:
@@ -384,6 +386,10 @@ def _value_size(value: Any, depth: int = 0) -> int | None:
         return 1
     sizes = [_value_size(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
     return None if None in sizes else 1 + sum(size for size in sizes if size is not None)
+
+
+def _is_never(schema: Any) -> bool:  # `{"not": {}}` is how schemas made of Go's types say `false`
+    return schema is False or (isinstance(schema, dict) and schema.get("not") in ({}, True))
 
 
 def _at(path: str, name: str) -> str:

@@ -6,8 +6,8 @@ of a refusal.
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 NESTING_MAX = 64
 """Of brackets and braces. Real scripts need about 15; the type-checker's time explodes beyond 100."""
@@ -29,8 +29,7 @@ _BRACKET = re.compile(
 a hostile text would take a time that grows with the square of its length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """kind: text, word, number or mark; `start` and `end` are offsets in the string."""
 
     kind: str
@@ -78,18 +77,17 @@ class Source:
 
     @cached_property
     def tokens(self) -> list[Token]:
+        text = self.text
         found: list[Token] = []
         last = 0
-        for match in _TOKEN.finditer(self.text):
+        for match in _TOKEN.finditer(text):
             kind = match.lastgroup or "mark"
-            if kind != "comment":
-                between = self.text[last : match.start()]
-                found.append(
-                    Token(
-                        kind, match.group(), match.start(), match.end(), _LINE_END.search(between) is not None
-                    )
-                )
-                last = match.end()
+            if kind == "comment":
+                continue
+            start, end = match.span()
+            new_line = last != start and _LINE_END.search(text, last, start) is not None
+            found.append(Token(kind, match[0], start, end, new_line))
+            last = end
         return found
 
     @cached_property

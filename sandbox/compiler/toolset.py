@@ -28,6 +28,8 @@ class Toolset:
     """Likewise: `workflows.onboard`, and `workflows.onboard.start`, which takes the same."""
     aliases: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Names of types in the declarations: the tool, and `takes` or `gives`."""
+    http: bool = False
+    """Whether it has the tool `http`."""
 
     @property
     def groups(self) -> dict[str, list[str]]:
@@ -84,7 +86,7 @@ def toolset_of(key: str, tools: Sequence[Mapping[str, Any]], *, http: bool = Fal
         aliases[tool.args.name] = (tool.name, "takes")
         if tool.result is not None:
             aliases[tool.result.name] = (tool.name, "gives")
-    return Toolset(key, declarations(tools, http=http), typed, workflows, aliases)
+    return Toolset(key, declarations(tools, http=http), typed, workflows, aliases, http)
 
 
 NO_TOOLS = toolset_of("", ())

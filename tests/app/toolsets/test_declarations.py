@@ -133,13 +133,13 @@ async def test_search_ranks_tools(support: Api) -> None:
 
 
 DEEP: dict[str, Any] = {"type": "string"}
-for _ in range(60):
+for _ in range(92):
     DEEP = {"type": "object", "properties": {"a": DEEP}}
 BAD_SCHEMAS = {
     "no-type": ({"type": "objekt"}, "input_schema.type"),
     "no-schema": ({"type": "object", "properties": {"x": 3}}, "input_schema.properties.x"),
     "other-dialect": ({"type": "object", "$schema": "http://json-schema.org/draft-03/schema#"}, "input_schema.$schema"),
-    "too-deep": ({"type": "object", "properties": {"x": DEEP}}, "nested deeper than 100"),
+    "too-deep": ({"type": "object", "properties": {"x": DEEP}}, "nested deeper than 180"),
     "too-large": ({"type": "object", "properties": {"x": {"enum": list(range(100_000))}}}, "262,144"),
     "with-nul": ({"type": "object", "title": "a\0b"}, "U+0000"),
 }  # fmt: skip

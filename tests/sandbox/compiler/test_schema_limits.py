@@ -78,7 +78,7 @@ def test_schemas_that_are_too_much() -> None:
     for _ in range(SCHEMA_DEPTH_MAX):
         deep = {"not": deep}
     assert size_problem(deep["not"]) is None
-    assert "nested deeper than 100" in str(size_problem(deep))
+    assert "nested deeper than 180" in str(size_problem(deep))
     assert "at most 262,144" in str(size_problem({"enum": ["x" * 300_000]}))
     assert "U+0000" in str(size_problem({"title": "\0"}))
     assert size_problem({"pattern": "\\u0000"}) is None
