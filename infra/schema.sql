@@ -1720,7 +1720,9 @@ CREATE TABLE public.api_keys (
     allow_ips text[] DEFAULT '{}'::text[] NOT NULL,
     previous_sha256 bytea,
     previous_until bigint,
-    operator text
+    operator text,
+    older_sha256 bytea,
+    older_until bigint
 );
 
 ALTER TABLE ONLY public.api_keys FORCE ROW LEVEL SECURITY;
@@ -1732,6 +1734,8 @@ COMMENT ON COLUMN public.api_keys.allow_ips IS 'Networks that it may be used fro
 COMMENT ON COLUMN public.api_keys.previous_sha256 IS 'The secret before the last rotation, which works until previous_until.';
 
 COMMENT ON COLUMN public.api_keys.operator IS 'An operator who looks into the organization with it: reads only, and each read is audited.';
+
+COMMENT ON COLUMN public.api_keys.older_sha256 IS 'The secret before the one in previous_sha256, of a key rotated twice within the overlap; it works until older_until.';
 
 CREATE TABLE public.approvals (
     namespace_id uuid NOT NULL,
@@ -2107,6 +2111,7 @@ CREATE TABLE public.organizations (
     deleted_at bigint,
     purged_at bigint,
     suspended_reason text,
+    purging_at bigint,
     CONSTRAINT organizations_check CHECK (((purged_at IS NULL) OR (deleted_at IS NOT NULL))),
     CONSTRAINT organizations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 200)))
 );
@@ -2122,6 +2127,8 @@ COMMENT ON COLUMN public.organizations.deleted_at IS 'Closed since then; an owne
 COMMENT ON COLUMN public.organizations.purged_at IS 'The data keys of its namespaces are destroyed, its people and keys are gone.';
 
 COMMENT ON COLUMN public.organizations.suspended_reason IS 'Told to its members and callers.';
+
+COMMENT ON COLUMN public.organizations.purging_at IS 'When its purge began: from then on it cannot be restored.';
 
 CREATE TABLE public.passkeys (
     credential_id bytea NOT NULL,
@@ -2689,6 +2696,9 @@ CREATE TABLE public.workflows (
 ALTER TABLE ONLY public.workflows FORCE ROW LEVEL SECURITY;
 
 COMMENT ON COLUMN public.workflows.digest IS 'The latest version: what new runs get.';
+
+ALTER TABLE ONLY public.api_keys
+    ADD CONSTRAINT api_keys_older_sha256_key UNIQUE (older_sha256);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);

@@ -31,10 +31,11 @@ NO_NAMESPACE = NamespaceId("00000000-0000-0000-0000-000000000000")
 
 _BY_KEY = """
 select k.id, k.organization_id, k.scopes, k.allow_ips, k.revoked_at, k.last_used_at, $1::bytea as found_sha256,
-  case when k.secret_sha256 = $1 then k.expires_at else least(k.expires_at, k.previous_until) end as expires_at,
+  case when k.secret_sha256 = $1 then k.expires_at when k.previous_sha256 = $1 then least(k.expires_at, k.previous_until)
+    else least(k.expires_at, k.older_until) end as expires_at,
   o.suspended_at, o.suspended_reason, o.deleted_at, now_ms() as now, k.operator
 from api_keys k join organizations o on o.id = k.organization_id
-where k.secret_sha256 = $1 or k.previous_sha256 = $1"""
+where k.secret_sha256 = $1 or k.previous_sha256 = $1 or k.older_sha256 = $1"""
 _SELECT_BEARER = """
 select t.id, t.organization_id, t.scopes, t.expires_at, t.revoked_at, t.last_used_at, t.secret_sha256 as found_sha256,
   o.suspended_at, o.suspended_reason, o.deleted_at, now_ms() as now,

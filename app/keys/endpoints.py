@@ -75,7 +75,7 @@ async def rotate_key(key: str, caller: Caller, services: Edge, body: RotateKeyBo
     overlap_ms = OVERLAP_MS_DEFAULT if body is None else body.overlap
     if overlap_ms > OVERLAP_MS_MAX:
         raise invalid("overlap", "invalid_value", "At most 30 days.")
-    made = await services.keys.rotate(caller.organization, key, overlap_ms)
+    made = await services.keys.rotate(caller, key, overlap_ms)
     return json_response(_shown(made.row, made.secret))
 
 

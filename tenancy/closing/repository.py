@@ -56,10 +56,10 @@ async def close(connection: Any, organization: OrganizationId) -> bool:
 
 
 async def restore(connection: Any, organization: OrganizationId, person: str) -> bool:
-    """False: it is purged, not closed, or the person is no owner of it."""
+    """False: its purge has begun, it is not closed, or the person is no owner of it."""
     done = await connection.fetchval(
         "update organizations o set deleted_at = null where o.id = $1 and o.deleted_at is not null "
-        "and o.purged_at is null and exists (select from members m where m.organization_id = o.id "
+        "and o.purging_at is null and o.purged_at is null and exists (select from members m where m.organization_id = o.id "
         "and m.person_id = $2 and m.role = 'owner') returning true",
         organization,
         person,
@@ -86,6 +86,17 @@ async def due(connection: Any, grace_ms: int, limit: int) -> list[OrganizationId
     return [OrganizationId(str(row["id"])) for row in rows]
 
 
+async def begin_purge(connection: Any, organization: OrganizationId, grace_ms: int) -> bool:
+    """From now on nobody restores it. False: it was restored meanwhile, or somebody else has purged it."""
+    begun = await connection.fetchval(
+        "update organizations set purging_at = coalesce(purging_at, now_ms()) where id = $1 "
+        "and deleted_at < now_ms() - $2 and purged_at is null returning true",
+        organization,
+        grace_ms,
+    )
+    return bool(begun)
+
+
 async def readable_namespaces(connection: Any, organization: OrganizationId) -> list[NamespaceId]:
     """Those whose keys are not destroyed, some of them."""
     rows = await connection.fetch(
@@ -97,13 +108,12 @@ async def readable_namespaces(connection: Any, organization: OrganizationId) -> 
     return [NamespaceId(str(row["id"])) for row in rows]
 
 
-async def purge(connection: Any, organization: OrganizationId, grace_ms: int) -> bool:
-    """False: it was restored meanwhile, or somebody else has purged it."""
+async def purge(connection: Any, organization: OrganizationId) -> bool:
+    """False: somebody else has purged it."""
     gone = await connection.fetchval(
-        "update organizations set purged_at = now_ms() where id = $1 and deleted_at < now_ms() - $2 "
+        "update organizations set purged_at = now_ms() where id = $1 and purging_at is not null "
         "and purged_at is null returning true",
         organization,
-        grace_ms,
     )
     if gone:
         for statement in _GONE:

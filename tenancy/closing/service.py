@@ -90,12 +90,15 @@ class Closing:
     async def purge_due(self, erase: Erase) -> int:
         """Purge what has been closed for long enough; how many organizations that were.
 
-        Begun anew after a death: every part of it may be done twice.
+        Begun anew after a death: every part of it may be done twice. What has been begun is not restored any more.
         """
         async with acquired(self._pool) as connection:
             due = await repository.due(connection, GRACE_MS, PURGED_AT_ONCE)
         done = 0
         for organization in due:
+            async with acquired(self._pool) as connection:
+                if not await repository.begin_purge(connection, organization, GRACE_MS):
+                    continue
             while True:
                 async with acquired(self._pool) as connection:
                     namespaces = await repository.readable_namespaces(connection, organization)
@@ -104,7 +107,7 @@ class Closing:
                 for namespace in namespaces:
                     await erase(namespace)
             async with acquired(self._pool) as connection, connection.transaction():
-                if await repository.purge(connection, organization, GRACE_MS):
+                if await repository.purge(connection, organization):
                     act = Act("organization.purge", f"organization:{organization}")
                     await audit(connection, organization, Actor("system", "closing"), act)
                     done += 1

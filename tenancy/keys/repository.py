@@ -5,7 +5,7 @@ from typing import Any
 
 from sandbox.journal.ids import OrganizationId, TimeMs
 
-COLUMNS = "id, name, prefix, scopes, allow_ips, expires_at, created_at, last_used_at, previous_until"
+COLUMNS = "id, name, prefix, scopes, allow_ips, expires_at, created_at, last_used_at, previous_until, operator"
 
 
 async def insert_key(
@@ -71,8 +71,11 @@ async def count_keys(connection: Any, organization: OrganizationId) -> int:
 async def rotate_key(
     connection: Any, organization: OrganizationId, key: str, *, prefix: str, sha256: bytes, overlap_ms: int
 ) -> Any | None:
+    """Each former secret works for `overlap_ms` at most: the last two, for whoever was not told of a rotation."""
     return await connection.fetchrow(
-        "update api_keys set previous_sha256 = case when $5 > 0 then secret_sha256 end, "
+        "update api_keys set older_sha256 = case when $5 > 0 and previous_until > now_ms() then previous_sha256 end, "
+        "older_until = case when $5 > 0 and previous_until > now_ms() then least(previous_until, now_ms() + $5) end, "
+        "previous_sha256 = case when $5 > 0 then secret_sha256 end, "
         "previous_until = case when $5 > 0 then now_ms() + $5 end, secret_sha256 = $4, prefix = $3 "
         f"where organization_id = $1 and id = $2 and revoked_at is null returning {COLUMNS}",
         organization,

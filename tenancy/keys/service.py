@@ -11,9 +11,10 @@ from sandbox.journal.errors import ApiError, FieldError
 from sandbox.journal.ids import OrganizationId, TimeMs
 from sandbox.store.postgres.connection import acquired
 from tenancy import tokens
-from tenancy.errors import IdempotencyConflict, NotFound
+from tenancy.errors import IdempotencyConflict, InsufficientScope, NotFound
 from tenancy.ids import new_id, parse_id
 from tenancy.keys import repository
+from tenancy.principals import Principal
 from tenancy.repository import NO_NAMESPACE, now_ms, reserve_idempotency_key
 from tenancy.service import Authenticator
 
@@ -101,21 +102,26 @@ class Keys:
         async with acquired(self._pool) as connection:
             return await repository.list_keys(connection, organization, before=before, limit=limit)
 
-    async def rotate(self, organization: OrganizationId, key: str, overlap_ms: int) -> Made:
-        """A new secret for the same key; the one before works for `overlap_ms` more."""
-        id_ = parse_id(key)
+    async def rotate(self, caller: Principal, key: str, overlap_ms: int) -> Made:
+        """A new secret for the same key; the one before works for `overlap_ms` more.
+
+        Whoever rotates a key has it then. Errors: NotFound, InsufficientScope.
+        """
+        known = await self.get(caller.organization, key)
+        if known["operator"] is not None:
+            raise InsufficientScope("This key is an operator's of Rewind: it can be revoked, and not rotated.")
+        if caller.kind == "key" and not caller.scopes.issuperset(known["scopes"]):
+            raise InsufficientScope("A key rotates no key that may do more than itself.")
         secret = tokens.mint("key")
-        row = None
-        if id_ is not None:
-            async with acquired(self._pool) as connection:
-                row = await repository.rotate_key(
-                    connection,
-                    organization,
-                    id_,
-                    prefix=secret[: tokens.SHOWN],
-                    sha256=tokens.digest(secret),
-                    overlap_ms=overlap_ms,
-                )
+        async with acquired(self._pool) as connection:
+            row = await repository.rotate_key(
+                connection,
+                caller.organization,
+                str(known["id"]),
+                prefix=secret[: tokens.SHOWN],
+                sha256=tokens.digest(secret),
+                overlap_ms=overlap_ms,
+            )
         if row is None:
             raise NotFound("There is no such key.")
         self._authenticator.forget()

@@ -49,6 +49,37 @@ async def test_a_rotated_key_works_for_the_overlap(own_api: Api, clock: Clock) -
     assert (await api.call("GET", "/v1/me", secret=at_once["key"])).status_code == 401
 
 
+async def test_who_was_not_told_of_a_rotation_rotates_again(own_api: Api, clock: Clock) -> None:
+    """The secret that everybody uses works on; and no former one for longer than the last overlap says."""
+    api = own_api
+    made = (await api.call("POST", "/v1/keys", json={"name": "ci"})).json()
+    path = f"/v1/keys/{made['id']}/rotate"
+    untold = (await api.call("POST", path, json={"overlap": "2h"})).json()
+    told = (await api.call("POST", path, json={"overlap": "1h"})).json()
+    secrets = [made["key"], untold["key"], told["key"]]
+
+    async def statuses() -> list[int]:
+        api.services.authenticator.forget()
+        return [(await api.call("GET", "/v1/me", secret=secret)).status_code for secret in secrets]
+
+    assert await statuses() == [200, 200, 200]
+    clock.advance(3_600_001)
+    assert await statuses() == [401, 401, 200]
+    await api.call("POST", path, json={"overlap": "1h"})
+    at_once = (await api.call("POST", path, json={"overlap": 0})).json()
+    secrets = [told["key"], at_once["key"]]
+    assert await statuses() == [401, 200]
+
+
+async def test_a_key_takes_over_no_stronger_key(api: Api) -> None:
+    weak = (await api.call("POST", "/v1/keys", json={"scopes": ["manage", "runs:read"]})).json()["key"]
+    for scopes, status in ((["runs:read"], 200), (["runs:read", "approvals:write"], 403)):
+        other = (await api.call("POST", "/v1/keys", json={"scopes": scopes})).json()
+        answer = await api.call("POST", f"/v1/keys/{other['id']}/rotate", secret=weak, json={})
+        assert answer.status_code == status, answer.text
+        assert (await api.call("GET", "/v1/me", secret=other["key"])).status_code == 200
+
+
 async def test_a_key_makes_no_stronger_key(api: Api) -> None:
     weak = (await api.call("POST", "/v1/keys", json={"scopes": ["manage", "runs:read"]})).json()["key"]
     refused = await api.call("POST", "/v1/keys", json={"scopes": ["runs:write"]}, secret=weak)
