@@ -5,7 +5,9 @@ from typing import Any
 
 from sandbox.journal.ids import OrganizationId, TimeMs
 
-COLUMNS = "id, name, prefix, scopes, allow_ips, expires_at, created_at, last_used_at, previous_until, operator"
+COLUMNS = (
+    "id, name, prefix, scopes, allow_ips, expires_at, created_at, last_used_at, previous_until, operator"
+)
 
 
 async def insert_key(

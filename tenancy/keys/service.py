@@ -109,7 +109,9 @@ class Keys:
         """
         known = await self.get(caller.organization, key)
         if known["operator"] is not None:
-            raise InsufficientScope("This key is an operator's of Rewind: it can be revoked, and not rotated.")
+            raise InsufficientScope(
+                "This key is an operator's of Rewind: it can be revoked, and not rotated."
+            )
         if caller.kind == "key" and not caller.scopes.issuperset(known["scopes"]):
             raise InsufficientScope("A key rotates no key that may do more than itself.")
         secret = tokens.mint("key")

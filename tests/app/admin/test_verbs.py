@@ -327,7 +327,9 @@ async def test_an_operator_looks_and_the_customer_sees_it(own_api: Api, admin: A
 async def test_a_customer_ends_it(own_api: Api, admin: Admin) -> None:
     made = await admin("impersonate", own_api.organization, "--reason", "ticket 42")
     taken = await own_api.call("POST", f"/v1/keys/{made['id']}/rotate", json={})
-    assert (taken.status_code, taken.json()["code"]) == (403, "insufficient_scope"), "nobody reads as the operator"
+    assert (taken.status_code, taken.json()["code"]) == (403, "insufficient_scope"), (
+        "nobody reads as the operator"
+    )
     assert (await own_api.call("DELETE", f"/v1/keys/{made['id']}")).status_code == 204
     assert (await own_api.call("GET", "/v1/me", secret=made["key"])).status_code == 401
 
