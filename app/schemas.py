@@ -1,9 +1,11 @@
 """What all bodies of `/v1` share: unknown fields are refused and nothing is coerced."""
 
 import re
-from typing import Annotated
+from functools import cache
+from types import NoneType
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 LABELS_MAX = 32
 LABEL_KEY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -12,6 +14,26 @@ LABEL_CHARS_MAX = 256
 
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty_fields(cls, given: Any) -> Any:
+        """A null in an optional field that takes none is the same as no field: many clients send all their fields."""
+        if not isinstance(given, dict) or all(value is not None for value in given.values()):
+            return given
+        absent = _absent_when_null(cls)
+        return {name: value for name, value in given.items() if value is not None or name not in absent}
+
+
+@cache
+def _absent_when_null(body: type[Body]) -> frozenset[str]:
+    return frozenset(
+        field.alias or name
+        for name, field in body.model_fields.items()
+        if not field.is_required()
+        and field.annotation is not Any
+        and NoneType not in get_args(field.annotation)
+    )
 
 
 class NamespacedBody(Body):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx2
+import orjson
 import pytest
 
 from tests.fixtures.api import SCRIPT, Api
@@ -68,6 +69,21 @@ async def start(api: Api, content: bytes | str, **headers: str) -> httpx2.Respon
 )
 async def test_wrong_bodies(api: Api, content: bytes, code: str, path: str | None) -> None:
     assert_problem(await start(api, content), 400, code, path)
+
+
+async def test_a_null_in_an_optional_field_is_no_field(api: Api) -> None:
+    optional = ("workflow", "toolset", "input", "wait", "until", "ttl", "labels", "start_at")
+    answer = await start(api, orjson.dumps({"script": SCRIPT, **dict.fromkeys(optional)}))
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["labels"] == {}
+    fields = {"namespace": "acme", "scopes": None, "name": None, "narrow": {"run": None}}
+    token = await api.call("POST", "/v1/tokens", json=fields)
+    assert token.status_code == 201, token.text
+    assert token.json()["scopes"] and token.json()["expires_at"]
+    forever = await api.call("POST", "/v1/tokens", json={**fields, "ttl": None})
+    assert forever.json()["expires_at"] is None, "where null says something it is kept"
+    assert_problem(await start(api, b'{"script": "x", "inptu": null}'), 400, "invalid_request", "inptu")
+    assert_problem(await api.call("POST", "/v1/tokens", json={"namespace": None}), 400, "invalid_request")
 
 
 async def test_depth_is_limited_to_200(api: Api) -> None:
