@@ -31,6 +31,7 @@ class Organizations:
             page("/", self.home),
             page("/organizations", self.organizations, methods=("GET", "POST")),
             page("/members", self.member_list, methods=("GET", "POST")),
+            page("/invitations", self.invitation_list, methods=("GET", "POST")),
             page("/invitations/{secret}", self.invitation, methods=("GET", "POST")),
             page("/keys", self.key_list, methods=("GET", "POST")),
         ]
@@ -62,8 +63,16 @@ class Organizations:
     # -- Members
 
     async def member_list(self, request: Request) -> Response:
+        return await self._people(request, "members.html")
+
+    async def invitation_list(self, request: Request) -> Response:
+        """Who was invited and has not come yet; for admins, who invite and withdraw here too."""
+        return await self._people(request, "invitations.html")
+
+    async def _people(self, request: Request, template: str) -> Response:
         session = await self.site.required(request)
-        organization = request.query_params.get("organization", "")
+        given = request.query_params.get("organization")
+        organization = (await self.members.membership(session, given)).organization
         done, problem, status = None, None, 200
         if request.method == "POST":
             fields = await form_of(request, session)
@@ -76,7 +85,7 @@ class Organizations:
         own, members, invitations = await self.members.listed(session, organization)
         return await self.site.render(
             request,
-            "members.html",
+            template,
             status=status,
             session=session,
             own=own,

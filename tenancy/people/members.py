@@ -63,11 +63,11 @@ class Members:
     async def membership(
         self, session: Session, organization: str | None, *, at_least: Role = Role.VIEWER
     ) -> Membership:
-        """What the person is in this organization.
+        """What the person is in this organization; None: in the one that it belongs to, if there is one only.
 
         Errors: NotFound for an organization of others; InsufficientScope; OrganizationSuspended.
         """
-        id_ = None if organization is None else parse_id(organization)
+        id_ = await self._only_one(session) if organization is None else parse_id(organization)
         row = None
         if id_ is not None:
             async with acquired(self._pool) as connection:
@@ -93,6 +93,12 @@ class Members:
             raise ApiError(message, errors=[FieldError("organization", "missing", message)])
         own = await self.membership(session, organization)
         return Principal("member", session.person, own.organization, scopes_of(own.role), role=own.role)
+
+    async def _only_one(self, session: Session) -> str:
+        open_ = [one for one in await self.memberships(session) if one.closed_at is None]
+        if len(open_) != 1:
+            raise NotFound("Which organization is meant? Choose one of yours at /organizations.")
+        return open_[0].organization
 
     async def listed(self, session: Session, organization: str) -> tuple[Membership, list[Any], list[Any]]:
         """(the caller's own membership, members, open invitations: for admins)."""

@@ -58,6 +58,10 @@ PAGES = [
     Page("POST", "/organization/restore", SIGN_IN, OWN, {"organization": "{organization}"}),
     Page("GET", "/members", SIGN_IN, VIEWER),
     Page("POST", "/members", SIGN_IN, ADMIN, {"do": "invite", "email": "x@example.com", "role": "viewer"}),
+    Page("GET", "/invitations", SIGN_IN, VIEWER),
+    Page(
+        "POST", "/invitations", SIGN_IN, ADMIN, {"do": "invite", "email": "y@example.com", "role": "viewer"}
+    ),
     Page("GET", "/keys", SIGN_IN, ADMIN),
     Page("POST", "/keys", SIGN_IN, ADMIN, {"do": "create", "name": "x"}),
     Page("GET", "/sso", SIGN_IN, ADMIN),

@@ -257,6 +257,31 @@ async def test_invited_people_join_with_their_role(own_api: Api) -> None:
     assert (await owner.get(await link(own_api, "new@example.com"))).status_code == 404
 
 
+async def test_invitations_have_a_page(own_api: Api) -> None:
+    owner = Browser(own_api)
+    organization = await owner.sign_up("own@example.com")
+    assert "Nobody is invited" in (await owner.get("/invitations")).text, "of the only organization there is"
+    asked = await owner.post("/invitations", {"do": "invite", "email": "new@example.com", "role": "viewer"})
+    assert "on its way" in asked.text
+    shown = await owner.get(f"/invitations?organization={organization}")
+    assert "new@example.com" in shown.text
+    invited = Browser(own_api)
+    await invited.post(await link(own_api, "new@example.com"), {"password": PASSWORD})
+    assert "An admin or the owner" in (await invited.get("/invitations")).text
+    assert "Nobody is invited" in (await owner.get("/invitations")).text
+
+
+async def test_without_a_name_the_only_organization_is_meant(own_api: Api) -> None:
+    owner = Browser(own_api)
+    await owner.sign_up("own@example.com")
+    for page in ("/members", "/keys", "/invitations", "/sso", "/organization"):
+        assert (await owner.get(page)).status_code == 200, page
+    await owner.post("/organizations", {"organization": "Staging"})
+    for page in ("/members", "/keys", "/invitations", "/sso", "/organization"):
+        refused = await owner.get(page)
+        assert (refused.status_code, "/organizations" in refused.text) == (404, True), page
+
+
 async def test_an_invitation_is_for_its_address_only(own_api: Api) -> None:
     owner, other = Browser(own_api), Browser(own_api)
     organization = await owner.sign_up("own@example.com")
