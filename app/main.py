@@ -304,9 +304,9 @@ def create_app(
         audit_router,
     ):
         app.router.routes.extend(router.routes)
-    app.router.routes.extend(pages)
     app.openapi = openapi_of(app, build_version())  # type: ignore[method-assign]
     _add_root_routes(app, exposed)
+    app.router.routes.extend(pages)
     handled: Mapping[type[Exception], Any] = {
         ApiError: _answer,
         Unavailable: _answer,

@@ -15,6 +15,7 @@ from dashboard.accounts import Accounts
 from dashboard.closing import ClosingPages
 from dashboard.entrance import Entrance
 from dashboard.mails import DevMails
+from dashboard.nowhere import Nowhere
 from dashboard.organizations import Organizations
 from dashboard.providers import ProviderPages
 from dashboard.second_step import SecondStep
@@ -77,4 +78,5 @@ def pages_of(
     ]
     if settings.mails_shown:
         routes += DevMails(site, pool).routes()
+    routes.append(Nowhere(site))
     return Pages(site, members, passwords, closing, tuple(routes))

@@ -47,6 +47,7 @@ PAGES = [
     Page("GET", "/invitations/{secret}", 404, OPEN),
     Page("POST", "/invitations/{secret}", 404, OPEN),
     Page("GET", "/dev/mails", 200, OPEN),  # of development alone: test_the_mails_are_for_development
+    Page("GET", "/{path:path}", 404, OPEN),
     Page("GET", "/organizations", SIGN_IN, OWN),
     Page("POST", "/organizations", SIGN_IN, OWN, {"organization": ""}),
     Page("GET", "/security", SIGN_IN, OWN),

@@ -23,10 +23,14 @@ CLOSED = [page for page in PAGES if page.role != OPEN]
 async def ask(
     browser: Browser, page: Page, organization: str, csrf: str = "", **headers: str
 ) -> httpx2.Response:
-    path = page.path.replace("{secret}", "x" * 43).replace("{provider}", "nonsense")
+    path = (
+        page.path.replace("{secret}", "x" * 43)
+        .replace("{provider}", "nonsense")
+        .replace("{path:path}", "old")
+    )
     path += f"?organization={organization}"
     if page.method == "GET":
-        return await browser.client.get(path, headers=headers)
+        return await browser.client.get(path, headers={"accept": "text/html,*/*;q=0.8", **headers})
     fields = {name: value.replace("{organization}", organization) for name, value in page.fields.items()}
     data = {**fields, **({"csrf": csrf} if csrf else {})}
     return await browser.client.post(path, data=data, headers=headers)
@@ -162,3 +166,14 @@ async def test_no_page_reads_a_form_without_end(world: World) -> None:
         answer = await browser.client.post(path, content=endless(), headers=kind)
         assert answer.status_code in {page.nobody, 400, 401, 404, 413}, f"{page}: {answer.status_code}"
         assert sent <= FORM_BYTES_MAX + 2 * CHUNK, f"{page} has read {sent} bytes"
+
+
+async def test_where_no_page_is_a_browser_gets_one_and_a_client_a_problem(world: World) -> None:
+    browser = Browser(world.api)
+    shown = await browser.client.get("/runs/old", headers={"accept": "text/html,*/*"})
+    assert (shown.status_code, "There is nothing at <code>/runs/old</code>" in shown.text) == (404, True)
+    for path, accept in (("/runs/old", "application/json"), ("/v1/old", "text/html")):
+        refused = await browser.client.get(path, headers={"accept": accept})
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_found")
+    wrong = await browser.client.get("/v1/tasks/claim", headers={"accept": "text/html"})
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
