@@ -17,6 +17,7 @@ import mcp_types as types
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from app.dispatcher.mcp_http import HttpFailure, Trouble
 from app.toolsets.mcp_tools import UNUSABLE
@@ -28,6 +29,8 @@ PARTS_MAX = 10_000
 _TOO_MANY = HttpFailure(Trouble.TOO_LARGE, f"the result has more than {PARTS_MAX:,} parts of content")
 _FIELDS = ("inputSchema", "outputSchema")
 _ACCEPTED = {"type": "object"}
+NAMELESS = ""
+"""Of an entry of a list that is no tool, or has no name; the list of what is left out says so."""
 
 
 @contextlib.asynccontextmanager
@@ -59,13 +62,32 @@ def restored(tool: types.Tool, *, modern: bool) -> types.Tool:
 
 def _put_aside(result: dict[str, Any]) -> None:
     listed = result.get("tools")
-    for tool in listed if isinstance(listed, list) else ():
-        if not isinstance(tool, dict) or "inputSchema" not in tool:
-            continue
-        meta = tool.get("_meta")
-        aside = {field: tool.pop(field) for field in _FIELDS if field in tool}
-        tool["_meta"] = {**(meta if isinstance(meta, dict) else {}), LISTED: aside}
-        tool["inputSchema"] = _ACCEPTED
+    if not isinstance(listed, list):
+        return
+    named = [isinstance(tool, dict) and isinstance(tool.get("name"), str) for tool in listed]
+    if not any(named):
+        return  # no list of tools
+    result["tools"] = [
+        _readable(tool) if fine else {"name": NAMELESS, "inputSchema": _ACCEPTED}
+        for tool, fine in zip(listed, named, strict=True)
+    ]
+
+
+def _readable(tool: dict[str, Any]) -> dict[str, Any]:
+    """The tool without its schemas, and without what the library cannot read of the rest."""
+    meta = tool.get("_meta")
+    kept = {word: value for word, value in tool.items() if word not in _FIELDS}
+    kept["_meta"] = {
+        **(meta if isinstance(meta, dict) else {}),
+        LISTED: {field: tool[field] for field in _FIELDS if field in tool},
+    }
+    kept["inputSchema"] = _ACCEPTED
+    try:
+        types.Tool.model_validate(kept)
+    except ValidationError as error:
+        for wrong in error.errors(include_url=False, include_context=False, include_input=False):
+            kept.pop(str(wrong["loc"][0]), None)
+    return kept
 
 
 class _Reading:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.dispatcher.endpoints import ServerSpec, header_problem, url_problem
 from app.errors import join_path
+from app.toolsets.mending import mended
 from app.toolsets.names import NAME_CHARS_MAX, group_problem, to_identifier
 from app.toolsets.policies import check_policies, pinned_pace, pinned_retry
 from app.toolsets.schemas import McpBody, SecretRef
@@ -185,9 +186,23 @@ def _check(pinned: dict[str, Any], body: McpBody, warnings: list[str]) -> None:
         if field not in pinned:
             continue
         try:
-            warnings += [f"{pinned['name']}: {field}: {warning}" for warning in check_schema(pinned[field])]
+            said = check_schema(pinned[field])
         except SchemaError as error:
-            reason = f"{join_path(field, error.path)}: {error.message}"
-            pinned.setdefault("disabled", reason)
-            warnings.append(f"{body.name}: the tool {pinned['original']!r} is disabled: {reason}.")
-            pinned[field] = {}
+            found, said = _as_meant(pinned[field])
+            if not said:
+                reason = f"{join_path(field, error.path)}: {error.message}"
+                pinned.setdefault("disabled", reason)
+                warnings.append(f"{body.name}: the tool {pinned['original']!r} is disabled: {reason}.")
+            pinned[field] = found
+        warnings += [f"{pinned['name']}: {field}: {warning}" for warning in said]
+
+
+def _as_meant(schema: Json) -> tuple[Json, list[str]]:
+    """A schema that is none by a detail, read as it is meant, and what to say of it; nothing if it is still none."""
+    found, note = mended(schema)
+    if note is None:
+        return {}, []
+    try:
+        return found, [f"it is no JSON Schema: {note}.", *check_schema(found)]
+    except SchemaError:
+        return {}, []

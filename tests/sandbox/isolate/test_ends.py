@@ -163,6 +163,12 @@ async def test_a_throw_in_the_module_body_fails_the_run_with_its_line(run: Run) 
     assert (world.error["name"], world.error["line"]) == ("TypeError", 2)
 
 
+async def test_a_default_export_that_is_no_function_is_said_so(run: Run) -> None:
+    world = await run("const app = { main: async () => 1 } as any;\nexport default app;")
+    assert world.error["name"] == "TypeError"
+    assert "the default export is not a function" in world.error["message"]
+
+
 async def test_top_level_await_works(run: Run) -> None:
     world = await run(
         'import { probe } from "rewind:tools";\nconst first = await probe.echo({ n: 1 });\n'

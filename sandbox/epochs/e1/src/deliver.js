@@ -1,5 +1,5 @@
 // The run as the prelude sees it: one event after another, a drain and a judgement after each.
-import { NumberOf, PromiseClass, PromisePrototype, apply, defineOwn, getPrototypeOf, hasOwn, jsonOf, ownKeys, promiseThen, watch } from "./primordials.js";
+import { NumberOf, PromiseClass, PromisePrototype, TypeErrorClass, apply, defineOwn, getPrototypeOf, hasOwn, jsonOf, ownKeys, promiseThen, watch } from "./primordials.js";
 import {
   CANCELLING,
   ENDED,
@@ -95,6 +95,7 @@ export const start = (make, input) => {
     (main) => {
       let result;
       try {
+        if (typeof main !== "function") throw new TypeErrorClass("the default export is not a function that takes the run's input");
         result = apply(main, undefined, [input]);
       } catch (error) {
         threw(error);

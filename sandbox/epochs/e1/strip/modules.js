@@ -138,14 +138,56 @@ const readModifiers = (ts, report, statement, edits, source, file) => {
   return statement.name.text;
 };
 
-const readDefault = (ts, statement, edits, source, file) => {
+const bare = (ts, value) => {
+  let inner = value;
+  while (ts.isParenthesizedExpression(inner) || ts.isAsExpression(inner) || ts.isSatisfiesExpression(inner)) inner = inner.expression;
+  return inner;
+};
+
+/** What a default export is that nobody can call. */
+const notCallable = (ts, value) => {
+  const inner = bare(ts, value);
+  if (ts.isObjectLiteralExpression(inner)) return "an object";
+  if (ts.isArrayLiteralExpression(inner)) return "a list";
+  if (ts.isClassExpression(inner)) return "a class";
+  if (ts.isNewExpression(inner)) return "an object";
+  return ts.isLiteralExpression(inner) ? "a value" : undefined;
+};
+
+const readDefault = (ts, report, statement, edits, source, file) => {
   if (statement.isExportEquals) return undefined; // refused by the blanker
+  const kind = notCallable(ts, statement.expression);
+  if (kind !== undefined) {
+    report.on(statement, "missing_main", `The default export is ${kind}; it must be a function that takes the run's input.`, MAIN_HINT);
+    return "main";
+  }
   if (ts.isIdentifier(statement.expression)) {
     edits.blank(statement.getStart(file), statement.end);
     return statement.expression.text;
   }
   const { exportToken, defaultToken } = tokensOf(ts, statement, file);
   return nameDefault(ts, statement, exportToken, defaultToken, edits, source, file);
+};
+
+/** A generator that is called does nothing until somebody asks it for a value, and nobody would. */
+const refuseGenerator = (ts, file, report, main) => {
+  const functions = file.statements.flatMap((statement) => {
+    if (ts.isFunctionDeclaration(statement)) return [[statement.name?.text ?? "default", statement]];
+    if (ts.isExportAssignment(statement)) return [["default", bare(ts, statement.expression)]];
+    if (!ts.isVariableStatement(statement)) return [];
+    return statement.declarationList.declarations.flatMap((one) =>
+      ts.isIdentifier(one.name) && one.initializer !== undefined ? [[one.name.text, bare(ts, one.initializer)]] : [],
+    );
+  });
+  for (const [name, found] of functions) {
+    if ((name !== main && name !== "default") || found.asteriskToken === undefined || found.body === undefined) continue;
+    report.on(
+      found.asteriskToken,
+      "main_is_a_generator",
+      "`main` is a generator: nothing would run, as nobody asks it for values.",
+      "leave the `*` out and `return` the result; a generator inside of main is fine: `for await (const one of pages()) …`",
+    );
+  }
 };
 
 /** Take imports and exports out of the module. Gives the wrapper's parameters and the function to call. */
@@ -158,7 +200,7 @@ export const readModule = (ts, file, report, used, edits) => {
     if (ts.isImportDeclaration(statement)) {
       readImport(ts, file, report, used, statement, params);
       if (statement.importClause === undefined || !statement.importClause.isTypeOnly) edits.blank(statement.getStart(file), statement.end);
-    } else if (ts.isExportAssignment(statement)) found = readDefault(ts, statement, edits, file.text, file);
+    } else if (ts.isExportAssignment(statement)) found = readDefault(ts, report, statement, edits, file.text, file);
     else if (ts.isExportDeclaration(statement)) found = readExportList(ts, report, statement, edits, file);
     else found = readModifiers(ts, report, statement, edits, file.text, file);
     exported ??= found;
@@ -166,5 +208,6 @@ export const readModule = (ts, file, report, used, edits) => {
   }
   const main = exported ?? (plain ? "main" : undefined);
   if (main === undefined) report.at(0, 0, "missing_main", "The script has no main function: nothing would run.", MAIN_HINT);
+  else refuseGenerator(ts, file, report, main);
   return { params, main };
 };

@@ -100,6 +100,8 @@ const isLiteralImport = (ts, node) =>
 const check = (ts, file, report, node, inFunction) => {
   if (ts.isDecorator(node)) {
     report.on(node, "decorator_not_supported", "decorators cannot be used: the sandbox's engine does not have them.", "call a function on the class or method instead");
+  } else if (node.kind === ts.SyntaxKind.AccessorKeyword) {
+    report.on(node, "accessor_not_supported", "`accessor` cannot be used: the sandbox's engine does not have it.", "write a plain field, or `get` and `set`");
   } else if (isLiteralImport(ts, node)) {
     report.on(node, "dynamic_import_not_supported", "import() cannot be used.", 'import at the top: `import { … } from "rewind:tools"`');
   } else if (ts.isMetaProperty(node) && node.keywordToken === ts.SyntaxKind.ImportKeyword) {
