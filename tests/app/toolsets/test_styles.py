@@ -65,7 +65,7 @@ async def test_a_list_registers_and_a_script_uses_all_of_it(api: Api, path: Any)
     ],
 )  # fmt: skip
 def test_what_is_meant(schema: Any, meant: Any) -> None:
-    with pytest.raises(Exception, match="is not|non-unique|less than"):
+    with pytest.raises(Exception, match=r"is not|non-unique|less than"):
         check_schema(schema)
     made, note = mended(schema)
     assert made == meant
