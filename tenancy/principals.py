@@ -78,6 +78,10 @@ class Narrow:
         )
 
 
+UNUSED = NamespaceId("ffffffff-ffff-8fff-bfff-ffffffffffff")
+"""Stands for a namespace that is not there: no row has this id."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceRef:
     """A namespace that the caller may use."""
@@ -85,6 +89,11 @@ class NamespaceRef:
     id: NamespaceId
     name: str
     suspended: bool = False
+
+    @property
+    def exists(self) -> bool:
+        """False of a name that nobody has used yet: there is nothing in it."""
+        return self.id != UNUSED
 
 
 @dataclass(frozen=True, slots=True)

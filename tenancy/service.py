@@ -28,7 +28,7 @@ from tenancy.errors import (
 from tenancy.ids import new_id, parse_id
 from tenancy.keys.repository import insert_key
 from tenancy.models import Namespace, Organization, Token
-from tenancy.principals import KEY_SCOPES, NamespaceRef, Narrow, Principal, Role
+from tenancy.principals import KEY_SCOPES, UNUSED, NamespaceRef, Narrow, Principal, Role
 from tenancy.repository import (
     TenancyRepository,
     insert_organization,
@@ -171,10 +171,10 @@ class Tenancy:
     async def namespace(
         self, principal: Principal, named: str | None, *, write: bool = False
     ) -> NamespaceRef:
-        """Return the namespace that a call concerns; a key's write creates it at its first use.
+        """Return the namespace that a call concerns; a key's write creates it at its first use, before which it is empty.
 
-        Errors: NotFound, also for a token that names another namespace than its own; NamespaceSuspended
-        for writes; ApiError when a key names none.
+        Errors: NotFound for a token that names another namespace than its own; NamespaceSuspended for writes;
+        ApiError when a key names none.
         """
         if principal.namespace is not None:
             if named is not None and named != principal.namespace.name:
@@ -296,7 +296,7 @@ class Tenancy:
         else:
             found = await self.repository.find_namespace(organization, name)
         if found is None:
-            raise NotFound(f"There is no namespace {name!r}.")
+            return NamespaceRef(UNUSED, name)
         if len(self._namespaces) >= CACHE_MAX:
             self._namespaces.clear()
         self._namespaces[organization, name] = (time.monotonic() + CACHE_S, found)

@@ -10,7 +10,7 @@ from app.responses import json_response
 from app.routing import client_ip, needs, strict_router
 from app.runs.filters import FilterBody
 from app.schemas import Answer, NamespacedBody, Text
-from tenancy.errors import InsufficientScope, NamespaceSuspended
+from tenancy.errors import InsufficientScope
 from tenancy.principals import Scope
 
 router = strict_router(prefix="/v1/runs", tags=["runs"])
@@ -41,9 +41,7 @@ async def cancel_runs(
     """
     if caller.narrow.run is not None:
         raise InsufficientScope("This token is for one run and cannot cancel others.")
-    within = await services.tenancy.namespace(caller, named(body, namespace))
-    if within.suspended:
-        raise NamespaceSuspended(f"The namespace {within.name!r} is suspended.")
+    within = await services.tenancy.namespace(caller, named(body, namespace), write=True)
     done = await services.bulk.cancel(
         caller, within, body.filter.to_filter(), body.reason, ip=client_ip(request)
     )

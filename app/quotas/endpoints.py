@@ -75,6 +75,7 @@ async def get_quotas(name: str, caller: Caller, services: Edge) -> Response:
 @needs(Scope.MANAGE)
 async def change_quotas(name: str, body: QuotasBody, caller: Caller, services: Edge) -> Response:
     """Set limits of this namespace; null takes one back, and the plan's is in force."""
+    await services.tenancy.put_namespace(caller, name, None)
     namespace = await services.tenancy.namespace(caller, name)
     changes: dict[str, int | None] = {
         quota: getattr(body, quota) for quota in QUOTAS if quota in body.model_fields_set

@@ -19,6 +19,7 @@ from app.toolsets.repository import ToolsetRepository
 from app.toolsets.schemas import McpBody, ToolsetBody
 from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, NamespaceId, OrganizationId
+from tenancy.errors import NotFound
 from tenancy.principals import Principal
 from tenancy.secrets import SecretBox, Secrets
 from tenancy.service import Tenancy
@@ -82,7 +83,12 @@ class ToolServers:
         """The tools, or what went wrong."""
         namespace = None
         if body.pin_as is not None:
-            namespace = (await self._tenancy.namespace(principal, body.pin_as)).id
+            pinned = await self._tenancy.namespace(principal, body.pin_as)
+            if not pinned.exists:
+                raise NotFound(
+                    f"There is no namespace {body.pin_as!r}: `pin_as` names one that has the secrets."
+                )
+            namespace = pinned.id
         spec = spec_of(body)
         if namespace is None and not fallback and spec.secrets:
             return "its secrets are those of namespaces: say in `pin_as` whose are used to list its tools"

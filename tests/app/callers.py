@@ -2,7 +2,7 @@
 
 The answers of a row, in their order:
   key        an API key of all scopes
-  stranger   an API key of another organization, whose own namespace has the same name
+  stranger   an API key of another organization, which has used no namespace of this name: its own is empty
   neighbour  a token of all scopes of another namespace, which names ours
   run        our namespace's token of all scopes, for another run
   toolset    the same, for another toolset
@@ -58,14 +58,14 @@ ROWS = [
     # key stranger neighbour run toolset workflow suspended
     _row("GET", "/v1/me", NONE, None, VIEW, "200 200 200 200 200 200 200"),
     _row("POST", "/v1/runs", RUN, WRITE, DEV, "201 422 404 403 403 403 403"),
-    _row("GET", "/v1/runs", NONE, READ, VIEW, "200 404 404 200 200 200 200"),
+    _row("GET", "/v1/runs", NONE, READ, VIEW, "200 200 404 200 200 200 200"),
     _row("GET", "/v1/runs/{run}", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
     _row("GET", "/v1/runs/{run}/output", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
     _row("GET", "/v1/runs/{run}/journal", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
     _row("GET", "/v1/runs/{run}/events", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
     _row("POST", "/v1/runs/batch", {"items": [RUN]}, WRITE, DEV, "200 200 200 200 200 200 200"),
     _row("GET", "/v1/runs/{run}/seal", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
-    _row("GET", "/v1/approvals", NONE, READ, VIEW, "200 404 404 200 200 200 200"),
+    _row("GET", "/v1/approvals", NONE, READ, VIEW, "200 200 404 200 200 200 200"),
     _row("POST", "/v1/approvals/decide", DECISIONS, APPROVE, DEV, "200 200 200 200 200 200 200"),
     _row("GET", "/v1/runs/{run}/approvals", NONE, READ, VIEW, "200 404 404 404 200 200 200"),
     _row("GET", "/v1/runs/{run}/approvals/{call}", NONE, READ, VIEW, "200 404 404 404 403 200 200"),
@@ -78,7 +78,7 @@ ROWS = [
     _row("POST", "/v1/runs/{run}/release", {"reason": "tried"}, MANAGE, ADMIN, "409 404 - - - - 403"),
     _row("POST", "/v1/runs/{run}/fork", {"dry_run": True}, WRITE, DEV, "409 404 404 404 403 403 403"),
     _row("POST", "/v1/scripts/check", RUN, CHECK, DEV, "200 422 404 200 403 200 403"),
-    _row("GET", "/v1/scripts", NONE, READ, VIEW, "200 404 404 200 200 200 200"),
+    _row("GET", "/v1/scripts", NONE, READ, VIEW, "200 200 404 200 200 200 200"),
     _row("GET", "/v1/scripts/{digest}", NONE, READ, VIEW, "200 404 404 200 200 200 200"),
     _row("POST", "/v1/toolsets", {"name": "support", "tools": []}, MANAGE, DEV, "201 201 - - - - 201"),
     _row("GET", "/v1/toolsets", NONE, READ, VIEW, "200 200 200 200 200 200 200"),
@@ -91,10 +91,10 @@ ROWS = [
     _row("GET", "/v1/workflows/{workflow}", NONE, READ, VIEW, "200 404 200 200 200 403 200"),
     _row("GET", "/v1/workflows/{workflow}/versions", NONE, READ, VIEW, "200 404 200 200 200 403 200"),
     _row("POST", "/v1/tokens", {"namespace": "acme"}, MANAGE, ADMIN, "201 201 - - - - 403"),
-    _row("GET", "/v1/tokens", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
+    _row("GET", "/v1/tokens", NONE, MANAGE, VIEW, "200 200 - - - - 200"),
     _row("GET", "/v1/tokens/{token}", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
     _row("PUT", "/v1/secrets/{name}", {"value": "x"}, MANAGE, DEV, "200 200 - - - - 403"),
-    _row("GET", "/v1/secrets", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
+    _row("GET", "/v1/secrets", NONE, MANAGE, VIEW, "200 200 - - - - 200"),
     _row("GET", "/v1/secrets/{name}", NONE, MANAGE, VIEW, "200 404 - - - - 404"),
     _row("POST", "/v1/keys", {}, MANAGE, ADMIN, "201 201 - - - - 201"),
     _row("GET", "/v1/keys", NONE, MANAGE, ADMIN, "200 200 - - - - 200"),
@@ -108,10 +108,10 @@ ROWS = [
     _row("GET", "/v1/webhooks/{webhook}/deliveries/{delivery}", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
     _row("POST", "/v1/webhooks/{webhook}/deliveries/{delivery}/redeliver", NONE, MANAGE, ADMIN, "200 404 - - - - 200"),
     _row("POST", "/v1/webhooks/{webhook}/redeliver", {}, MANAGE, ADMIN, "200 404 - - - - 200"),
-    _row("GET", "/v1/events", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
-    _row("GET", "/v1/namespaces/{name}/quotas", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
-    _row("PATCH", "/v1/namespaces/{name}/quotas", {"active_runs": 5}, MANAGE, ADMIN, "200 404 - - - - 200"),
-    _row("GET", "/v1/usage", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
+    _row("GET", "/v1/events", NONE, MANAGE, VIEW, "200 200 - - - - 200"),
+    _row("GET", "/v1/namespaces/{name}/quotas", NONE, MANAGE, VIEW, "200 200 - - - - 200"),
+    _row("PATCH", "/v1/namespaces/{name}/quotas", {"active_runs": 5}, MANAGE, ADMIN, "200 200 - - - - 200"),
+    _row("GET", "/v1/usage", NONE, MANAGE, VIEW, "200 200 - - - - 200"),
     _row("GET", "/v1/audit", NONE, MANAGE, ADMIN, "200 200 - - - - 200"),
     _row("PUT", "/v1/namespaces/{name}", {}, MANAGE, ADMIN, "200 200 - - - - 200"),
     _row("GET", "/v1/namespaces/{name}", NONE, MANAGE, VIEW, "200 404 - - - - 200"),
@@ -125,7 +125,7 @@ ROWS = [
     _row("POST", "/v1/tasks/defer", TASKS, WORK, NONE, "200 200 200 200 200 200 200"),
     _row("POST", "/v1/tasks/release", TASKS, WORK, NONE, "200 200 200 200 200 200 200"),
     _row("POST", "/v1/runs/{run}/cancel", {}, WRITE, DEV, "202 404 404 404 202 202 403"),
-    _row("POST", "/v1/runs/cancel", {"filter": {}, "reason": "all"}, WRITE, DEV, "202 404 404 403 202 202 403"),
+    _row("POST", "/v1/runs/cancel", {"filter": {}, "reason": "all"}, WRITE, DEV, "202 202 404 403 202 202 403"),
     _row("POST", "/v1/runs/{run}/redact", {"seq": 0, "field": "input", "reason": "asked"}, MANAGE, ADMIN, "409 404 - - - - 409"),
     _row("POST", "/v1/runs/{run}/abandon", {"reason": "tried"}, MANAGE, ADMIN, "409 404 - - - - 403"),
     _row("POST", "/v1/keys/{key}/rotate", {}, MANAGE, ADMIN, "200 404 - - - - 200"),

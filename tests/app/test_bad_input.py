@@ -213,7 +213,7 @@ async def test_wrong_queries_of_one_run(api: Api, tail: str, wrong: str) -> None
         "/v1", "/v1/", "/v1/runs/", "/v1/nothing", "/v1/runs/x?namespace=acme", "/v1/runs/%00?namespace=acme",
         "/v1/runs/01890000-0000-7000-8000-000000000000?namespace=acme",
         "/v1/runs/%F0%9F%92%A9?namespace=acme", "/v1/toolsets/%00", "/v1/toolsets/UPPER", "/v1/tokens/x",
-        "/v1/namespaces/%00", "/v1/namespaces/none", "/v1/runs?namespace=unknown",
+        "/v1/namespaces/%00", "/v1/namespaces/none", "/v1/runs/01890000-0000-7000-8000-000000000000?namespace=unknown",
     ],
 )  # fmt: skip
 async def test_nothing_there(api: Api, path: str) -> None:

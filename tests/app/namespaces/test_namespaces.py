@@ -9,7 +9,7 @@ import pytest
 from sandbox.journal.ids import RunId, Sha256
 from sandbox.store.postgres.connection import acquired
 from sandbox.store.seal import link
-from tests.fixtures.api import Api
+from tests.fixtures.api import SCRIPT, Api
 from tests.fixtures.database import Clock
 
 LEFT = (
@@ -74,6 +74,31 @@ async def test_outcomes_are_recorded_while_suspended_and_runs_claimed_only_after
     assert [found.run for found in claimed] == [run["id"]]
 
 
+async def test_a_namespace_that_nobody_used_yet_is_empty(own_api: Api) -> None:
+    for path in ("runs", "scripts", "approvals", "tokens", "secrets", "usage"):
+        answer = await own_api.call("GET", f"/v1/{path}?namespace=new")
+        assert (answer.status_code, answer.json()["data"]) == (200, []), path
+    run = "01890000-0000-7000-8000-000000000000"
+    for tail in ("", "/journal", "/approvals", "/output"):
+        assert (await own_api.call("GET", f"/v1/runs/{run}{tail}?namespace=new")).status_code == 404
+    for call in ("signals", "cancel", "fork", "replay"):
+        answer = await own_api.call("POST", f"/v1/runs/{run}/{call}", json={"namespace": "new2", "name": "x"})
+        assert answer.status_code in {400, 404}, call
+    assert (await own_api.call("GET", "/v1/namespaces/new")).status_code == 404, "reading makes none"
+    quotas = (await own_api.call("GET", "/v1/namespaces/new/quotas")).json()
+    assert (quotas["active_runs"]["used"], quotas["active_runs"]["source"]) == (0, "plan")
+    assert (await own_api.call("GET", "/v1/namespaces/new")).status_code == 404
+
+
+async def test_limits_may_come_before_the_first_run(own_api: Api) -> None:
+    changed = await own_api.call("PATCH", "/v1/namespaces/early/quotas", json={"active_runs": 0})
+    assert (changed.status_code, changed.json()["active_runs"]["limit"]) == (200, 0)
+    body = {"script": SCRIPT, "namespace": "early"}
+    assert (await own_api.call("POST", "/v1/runs", json=body)).json()["code"] == "quota_exceeded"
+    cancelled = await own_api.call("POST", "/v1/runs/cancel", json={"filter": {}, "namespace": "none-yet"})
+    assert (cancelled.status_code, cancelled.json()["matched"]) == (202, 0)
+
+
 async def test_a_deleted_namespace_is_gone_at_once_and_its_name_is_free(own_api: Api, clock: Clock) -> None:
     await own_api.toolset("support", "echo")
     run = await own_api.start(toolset="support", input="x" * 100_000, labels={"who": "ada"})
@@ -85,8 +110,9 @@ async def test_a_deleted_namespace_is_gone_at_once_and_its_name_is_free(own_api:
     token = await own_api.token("acme")
     before = (await own_api.call("GET", "/v1/namespaces/acme")).json()
     assert (await own_api.call("DELETE", "/v1/namespaces/acme")).status_code == 204
-    for path in ("/v1/namespaces/acme", f"/v1/runs/{run['id']}?namespace=acme", "/v1/runs?namespace=acme"):
+    for path in ("/v1/namespaces/acme", f"/v1/runs/{run['id']}?namespace=acme"):
         assert (await own_api.call("GET", path)).status_code == 404
+    assert (await own_api.call("GET", "/v1/runs?namespace=acme")).json() == {"data": [], "next": None}
     assert (await own_api.call("DELETE", "/v1/namespaces/acme")).status_code == 404
     assert (await own_api.call("GET", "/v1/runs", secret=token)).status_code == 401
     assert (await own_api.call("POST", "/v1/tasks/claim", json={"max": 1})).json() == {"tasks": []}
