@@ -37,7 +37,7 @@ STEPS: list[tuple[str, str, Any, str]] = [
     ("POST", "/v1/runs/{run}/approvals/{call}", {"decision": "denied"}, "approval.deny"),
     ("POST", "/v1/approvals/decide", {"items": [{"run": "RUN", "call": 2, "decision": "approved"}]}, "approval.approve"),
     ("POST", "/v1/runs/{ended}/replay", {}, "run.replay"),
-    ("POST", "/v1/runs/{ended}/fork", {}, "run.fork"),
+    ("POST", "/v1/runs/{parent}/fork", {}, "run.fork"),
     ("POST", "/v1/runs/{run}/cancel", {}, "run.cancel"),
     ("POST", "/v1/runs/cancel", {"filter": {}, "reason": "all"}, "runs.cancel"),
     ("POST", "/v1/runs/{stuck}/release", REASON, "run.release"),
@@ -72,7 +72,7 @@ STEPS: list[tuple[str, str, Any, str]] = [
 ]  # fmt: skip
 """In an order in which each finds what it needs: (method, path with places, body, action that it leaves)."""
 PLACES = {
-    "{ended}": "{run}", "{stuck}": "{run}", "{lost}": "{run}", "{secret}": "{name}", "{namespace}": "{name}",
+    "{ended}": "{run}", "{parent}": "{run}", "{stuck}": "{run}", "{lost}": "{run}", "{secret}": "{name}", "{namespace}": "{name}",
 }  # fmt: skip
 """What the document calls them."""
 MANAGED = (
@@ -114,14 +114,15 @@ async def world(api: Api) -> dict[str, str]:
     puppet = await api.puppet(run["id"])
     for number in (1, 2):
         await puppet.call_tool("echo", {"x": number}, gated=True)
-    ended = await api.start(input={"card": "4111"})
-    other = await api.puppet(ended["id"])
-    await other.append_log("x")
-    await other.complete(1)
+    parent, ended = await api.start(), await api.start(input={"card": "4111"})
+    for one in (parent, ended):
+        other = await api.puppet(one["id"])
+        await other.append_log("x")
+        await other.complete(1)
     api.desk.plan = {"report": {"reused": {"calls": 0, "signals": 0, "timers": 0}, "dropped": [], "diverged_at": None}, "gone": None}  # fmt: skip
     drilled = [(await api.start())["id"] for _ in range(2)]
-    for one in drilled:
-        await api.services.quarantine.quarantine(one, "a drill", by=Actor("operator", "x"))
+    for run_ in drilled:
+        await api.services.quarantine.quarantine(run_, "a drill", by=Actor("operator", "x"))
     await api.token("acme")
     hook = (await api.call("POST", "/v1/webhooks", json={"url": "https://example.invalid/"})).json()["id"]
     await api.call("POST", f"/v1/webhooks/{hook}/ping")
@@ -130,6 +131,7 @@ async def world(api: Api) -> dict[str, str]:
     return {
         "{run}": run["id"],
         "{ended}": ended["id"],
+        "{parent}": parent["id"],
         "{stuck}": drilled[0],
         "{lost}": drilled[1],
         "{call}": "1",
