@@ -17,6 +17,7 @@ from typing import Any
 import httpcore2
 import httpx2
 
+from app.dispatcher.pacing import CountedStream, PacedTransport
 from sandbox.config import SettingsError
 
 CONNECT_TIMEOUT_S = 10.0
@@ -130,7 +131,9 @@ class GuardedBackend(httpcore2.AnyIOBackend):
         failure: Exception = EgressRefused(f"{host} has no address")
         for address in addresses[:ADDRESSES_MAX]:
             try:
-                return await super().connect_tcp(str(address), port, timeout, local_address, socket_options)
+                return CountedStream(
+                    await super().connect_tcp(str(address), port, timeout, local_address, socket_options)
+                )
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure = error
         raise failure
@@ -190,7 +193,7 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-class GuardedTransport(httpx2.AsyncHTTPTransport):
+class GuardedTransport(PacedTransport):
     """A connection pool whose connections are all made by the guard; proxies of the environment are not used."""
 
     def __init__(self, backend: GuardedBackend, connections_max: int) -> None:
@@ -209,6 +212,11 @@ class GuardedTransport(httpx2.AsyncHTTPTransport):
 def _certificates() -> ssl.SSLContext:
     """Reading them takes a while: once for all connections."""
     return httpx2.create_ssl_context(trust_env=False)
+
+
+def is_compressed(response: httpx2.Response) -> bool:
+    """Whether a few bytes of it may stand for very many."""
+    return str(response.headers.get("content-encoding", "identity")).strip().lower() != "identity"
 
 
 class LimitedStream(httpx2.AsyncByteStream):
@@ -230,16 +238,18 @@ class LimitedStream(httpx2.AsyncByteStream):
 
 
 class LimitedTransport(httpx2.AsyncBaseTransport):
-    """Another transport, whose answers are bounded."""
+    """Another transport, whose answers are bounded: also as they are read, so none may be compressed."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, bytes_max: int) -> None:
         self._inner = inner
         self._bytes_max = bytes_max
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
-        if not isinstance(response.stream, httpx2.AsyncByteStream):
-            raise ResponseTooLarge("the answer cannot be read in parts")
+        if is_compressed(response) or not isinstance(response.stream, httpx2.AsyncByteStream):
+            await response.aclose()
+            raise ResponseTooLarge("the answer is compressed, unasked: it may be of any size")
         response.stream = LimitedStream(response.stream, self._bytes_max)
         return response
 

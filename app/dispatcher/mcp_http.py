@@ -18,8 +18,9 @@ import httpx2
 import orjson
 
 from app.dispatcher.batches import STREAM, UnbatchedStream, may_come_in_batches, unbatched_body
-from app.dispatcher.egress import LimitedStream, ResponseTooLarge, refusal_of
+from app.dispatcher.egress import LimitedStream, ResponseTooLarge, is_compressed, refusal_of
 from app.dispatcher.oauth import TokenRefused
+from app.dispatcher.pacing import PacedLines
 
 ANSWER_BYTES_MAX = 40 * 1024 * 1024
 """Of one answer on the wire: a result of 16 MiB, escaped."""
@@ -160,7 +161,11 @@ class McpTransport(httpx2.AsyncBaseTransport):
         if request.method == "GET" and "last-event-id" not in request.headers:
             return httpx2.Response(405, request=request)  # the stream of what servers say unasked
         if request.method != "POST":
-            return _streamed(request, await self._sent(request))
+            resumed = await self._sent(request)
+            if is_compressed(resumed):
+                await resumed.aclose()
+                return httpx2.Response(502, request=request)
+            return _streamed(request, resumed)
         session = "mcp-session-id" in request.headers
         self.stateful = self.stateful or session
         try:
@@ -173,7 +178,7 @@ class McpTransport(httpx2.AsyncBaseTransport):
                 return httpx2.Response(202)
             if response.status_code >= 300:
                 return _failed(await _refusal(response, session=session))
-            if response.headers.get("content-encoding", "identity").lower() != "identity":
+            if is_compressed(response):
                 await response.aclose()
                 return _failed(HttpFailure(Trouble.GARBAGE, "the server sent a compressed answer, unasked"))
             kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -218,7 +223,7 @@ def _limited(request: httpx2.Request, response: httpx2.Response) -> httpx2.Respo
     return httpx2.Response(
         response.status_code,
         headers=response.headers,
-        stream=LimitedStream(stream, STREAM_BYTES_MAX),
+        stream=PacedLines(LimitedStream(stream, STREAM_BYTES_MAX)),
         request=request,
     )
 

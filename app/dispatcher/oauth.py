@@ -15,6 +15,7 @@ from app.dispatcher.endpoints import HEADER_VALUE, Grant
 
 TOKENS_MAX = 1_000
 TOKEN_TIMEOUT_S = 20.0
+"""For the whole of it: whoever waits for the same token waits as long."""
 ANSWER_BYTES_MAX = 64 * 1024
 EXPIRES_S = 300.0
 """Of a token whose server does not say."""
@@ -92,18 +93,26 @@ class Tokens:
             extensions={"timeout": dict.fromkeys(("read", "write", "pool"), TOKEN_TIMEOUT_S) | {"connect": CONNECT_TIMEOUT_S}},
         )  # fmt: skip
         try:
-            response = await self._transport.handle_async_request(request)
-            stream = response.stream
-            assert isinstance(stream, httpx2.AsyncByteStream)
-            try:
-                body = b"".join([chunk async for chunk in LimitedStream(stream, ANSWER_BYTES_MAX)])
-            finally:
-                await response.aclose()
+            async with asyncio.timeout(TOKEN_TIMEOUT_S):
+                status, body = await self._answer(request)
+        except TimeoutError:
+            said = f"the token server did not answer within {TOKEN_TIMEOUT_S:.0f} s"
+            raise TokenUnreachable(said) from None
         except httpx2.TransportError as error:
             if (refused := refusal_of(error)) is not None:
                 raise TokenRefused(f"the address of the token server is refused: {refused}") from None
             raise TokenUnreachable(f"the token server did not answer: {type(error).__name__}") from None
-        return _token_of(response.status_code, body)
+        return _token_of(status, body)
+
+    async def _answer(self, request: httpx2.Request) -> tuple[int, bytes]:
+        response = await self._transport.handle_async_request(request)
+        stream = response.stream
+        assert isinstance(stream, httpx2.AsyncByteStream)
+        try:
+            body = b"".join([chunk async for chunk in LimitedStream(stream, ANSWER_BYTES_MAX)])
+        finally:
+            await response.aclose()
+        return response.status_code, body
 
 
 def _token_of(status: int, body: bytes) -> tuple[str, float]:

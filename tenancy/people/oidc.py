@@ -4,8 +4,10 @@ Code flow with PKCE (S256), nonce and state. An answer is believed when it came 
 provider, its ID token is signed with a key of the provider, and issuer, audience, nonce and times are right.
 """
 
+import asyncio
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +40,8 @@ ALGORITHMS = (
 )
 """Signatures with a public key only: a client's secret is no proof of who wrote a token."""
 TIMEOUT_S = 10.0
+ALL_S = 20.0
+"""For all that a provider is asked at one time, however slowly it sends its answers."""
 KNOWN_FOR_S = 600.0
 KEYS_AGAIN_S = 30.0
 """A token of an unknown key makes us look for new keys, not more often than this."""
@@ -125,12 +129,13 @@ class OidcClient:
         _require_issuer(provider, known.metadata, iss)
         async with self._client(provider, redirect_uri, known.metadata) as client:
             try:
-                token = await client.fetch_token(
-                    known.metadata["token_endpoint"],
-                    grant_type="authorization_code",
-                    code=code,
-                    code_verifier=verifier,
-                )
+                async with _in_time(provider.name):
+                    token = await client.fetch_token(
+                        known.metadata["token_endpoint"],
+                        grant_type="authorization_code",
+                        code=code,
+                        code_verifier=verifier,
+                    )
             except OAuthError as error:
                 raise SignInFailed(
                     f"{provider.name} did not accept the sign-in ({error.error}): begin again."
@@ -183,7 +188,8 @@ class OidcClient:
         if not isinstance(endpoint, str) or not _may_reach(endpoint, provider.issuer):
             return {}
         try:
-            answer = await client.get(endpoint)
+            async with _in_time(provider.name):
+                answer = await client.get(endpoint)
             answer.raise_for_status()
             found = UserInfo(answer.json())
         except httpx2.HTTPError as error:
@@ -219,6 +225,10 @@ class OidcClient:
         known = self._known.get(provider.issuer)
         if known is not None and time.monotonic() - known.read_at < older_than_s:
             return known
+        async with _in_time(provider.name):
+            return await self._read_now(provider)
+
+    async def _read_now(self, provider: Provider) -> _Known:
         async with httpx2.AsyncClient(
             transport=self._transport(), timeout=TIMEOUT_S, trust_env=False
         ) as client:
@@ -287,6 +297,15 @@ def _account(claims: dict[str, Any]) -> Account:
         raise SignInFailed("The provider's name for this account cannot be stored.")
     shown = name.replace("\0", "")[:200] if isinstance(name, str) else ""
     return Account(claims["iss"], subject, str(email).strip().lower() if verified else None, shown)
+
+
+@contextlib.asynccontextmanager
+async def _in_time(name: str) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(ALL_S):
+            yield
+    except TimeoutError as error:
+        raise Unavailable(f"{name} does not answer within {ALL_S:.0f} s") from error
 
 
 async def _json(client: httpx2.AsyncClient, url: str, name: str) -> dict[str, Any]:
