@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from app import protocol
 from app.protocol import ProblemProtocol
+from tests.e2e.stack import pause
 
 SOON_S = 20.0
 PACE_S = 0.4
@@ -102,7 +103,7 @@ async def test_who_is_slow_is_hung_up_on(port: int, name: str) -> None:
             writer.write(first)
             for part in more():
                 writer.write(part)
-                await asyncio.sleep(PACE_S / 20)
+                await pause(PACE_S / 20)
 
     dripping = asyncio.create_task(drip())
     async with asyncio.timeout(SOON_S):
@@ -135,7 +136,7 @@ async def test_who_does_not_read_is_hung_up_on(port: int) -> None:
         closed = asyncio.get_running_loop().create_task(writer.wait_closed())
         while not closed.done():
             writer.write(b"\r\n")  # whoever is gone does not take this
-            await asyncio.sleep(PACE_S / 4)
+            await pause(PACE_S / 4)
     with contextlib.suppress(ConnectionError):
         await closed
 
@@ -147,10 +148,10 @@ async def test_who_keeps_pace_is_served(port: int, monkeypatch: pytest.MonkeyPat
     writer.write(POST)
     for _ in range(50):
         writer.write(b"x" * 20_000)
-        await asyncio.sleep(STEADY_S / 30)
+        await pause(STEADY_S / 30)
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     assert await reader.readexactly(7) == b"1000000"
-    await asyncio.sleep(PACE_S * 2)
+    await pause(PACE_S * 2)
     writer.write(b"GET /again HTTP/1.1\r\nhost: x\r\n\r\n")
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     writer.close()
