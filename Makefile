@@ -46,7 +46,7 @@ soak: setup ## the long forms of sampled tests: every kill, hours of the rest
 	REWIND_SOAK=1 $(PY) -m pytest -s -m 'soak or e2e' $(if $(filter tests,$(T)),tests/e2e tests/chaos,$(T))
 
 sim: setup ## thousands of simulated histories with everything going wrong (SEED=n shows one of them; COUNT=n)
-	$(if $(SEED),$(PY) -m tests.simulation.simulation $(SEED),REWIND_SIMULATIONS=$(or $(COUNT),8000) $(PY) -m pytest -n 2 -rP tests/simulation)
+	$(if $(SEED),$(PY) -m tests.simulation.simulation $(SEED),REWIND_SEED=new REWIND_SIMULATIONS=$(or $(COUNT),8000) $(PY) -m pytest -n 2 -rP tests/simulation)
 
 bench: setup ## measure, beside the budgets
 	$(PY) -m tests.bench
