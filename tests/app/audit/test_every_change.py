@@ -107,6 +107,14 @@ async def test_the_table_has_every_call_that_changes_something(api: Api) -> None
     assert listed.isdisjoint(UNAUDITED)
 
 
+async def finished(api: Api, **fields: Any) -> str:
+    run = await api.start(**fields)
+    puppet = await api.puppet(run["id"])
+    await puppet.append_log("x")
+    await puppet.complete(1)
+    return str(run["id"])
+
+
 async def world(api: Api) -> dict[str, str]:
     """One of everything, in the namespace `acme`, made by a key."""
     await api.toolset("support", "echo")
@@ -114,15 +122,11 @@ async def world(api: Api) -> dict[str, str]:
     puppet = await api.puppet(run["id"])
     for number in (1, 2):
         await puppet.call_tool("echo", {"x": number}, gated=True)
-    parent, ended = await api.start(), await api.start(input={"card": "4111"})
-    for one in (parent, ended):
-        other = await api.puppet(one["id"])
-        await other.append_log("x")
-        await other.complete(1)
+    parent, ended = [await finished(api, input={"card": card}) for card in ("4000", "4111")]
     api.desk.plan = {"report": {"reused": {"calls": 0, "signals": 0, "timers": 0}, "dropped": [], "diverged_at": None}, "gone": None}  # fmt: skip
     drilled = [(await api.start())["id"] for _ in range(2)]
-    for run_ in drilled:
-        await api.services.quarantine.quarantine(run_, "a drill", by=Actor("operator", "x"))
+    for one in drilled:
+        await api.services.quarantine.quarantine(one, "a drill", by=Actor("operator", "x"))
     await api.token("acme")
     hook = (await api.call("POST", "/v1/webhooks", json={"url": "https://example.invalid/"})).json()["id"]
     await api.call("POST", f"/v1/webhooks/{hook}/ping")
@@ -130,8 +134,8 @@ async def world(api: Api) -> dict[str, str]:
     key = (await api.call("POST", "/v1/keys", json={"name": "spare"})).json()["id"]
     return {
         "{run}": run["id"],
-        "{ended}": ended["id"],
-        "{parent}": parent["id"],
+        "{ended}": ended,
+        "{parent}": parent,
         "{stuck}": drilled[0],
         "{lost}": drilled[1],
         "{call}": "1",
