@@ -198,6 +198,7 @@ declare
   at bigint;
   known int;
   undecided boolean;
+  child uuid;
 begin
   select * into r from runs where namespace_id = p_ns and run_id = p_run for no key update;
   if not found then return ('unknown', null, null, null)::event_verdict; end if;
@@ -209,8 +210,12 @@ begin
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
-      and (p_attempt is null or attempt = p_attempt) returning gated into undecided;
+      and (p_attempt is null or attempt = p_attempt) returning gated, case when lease_until is null then claim_id end into undecided, child;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
+    if child is not null then
+      insert into child_outbox select namespace_id, run_id, true, now_ms() from run_facts
+        where namespace_id = p_ns and run_id = child and status in (0, 5) on conflict do nothing;
+    end if;
     if r.calls > calls_in_flight_max() then perform offer_next_call(p_ns, p_run); end if;
     if undecided then perform withdraw_approval(p_ns, p_run, p_n, now_ms()); end if;
   elsif p_guard = 1 then

@@ -36,7 +36,7 @@ from sandbox.store.interface import (
 )
 from sandbox.store.memory_approvals import MemoryApprovals
 from sandbox.store.memory_calls import CLEAN_UP_BEGUN_MS, CLEAN_UP_MS, STOP_MS, MemoryCalls
-from sandbox.store.memory_children import MemoryChildren, tell_children
+from sandbox.store.memory_children import MemoryChildren, give_up_child, tell_children
 from sandbox.store.memory_forks import MemoryForks, hold
 from sandbox.store.memory_pace import paced
 from sandbox.store.memory_quarantine import MemoryQuarantine, look_again
@@ -119,9 +119,10 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
 
     def _settle(self, run: MemoryRun, event: EventAppend, decision: decide.Append) -> None:
         if event.guard in {Guard.CALL, Guard.TIMER}:
-            del run.pending[PendingKind(event.guard.value), event.n]
+            row = run.pending.pop((PendingKind(event.guard.value), event.n))
             if event.guard is Guard.CALL:
                 run.offer_next_call()
+                give_up_child(self.journals, run, row)
         if decision.cancels:
             run.cancel_seq = run.next_seq
             run.pending.pop((PendingKind.DEADLINE, 0), None)

@@ -118,6 +118,14 @@ class MemoryChildren(ABC):
         return None if run is None or row is None or row.claim_id != claim_id else (run, row)
 
 
+def give_up_child(journals: Journals, run: MemoryRun, row: MemoryRow) -> None:
+    """A call is settled: the child that it waited for is to be cancelled, unless it has ended."""
+    if row.claim_id is not None and row.lease_until is None:
+        child = journals.runs.get((run.start.namespace, RunId(row.claim_id)))
+        if child is not None and child.ended_at is None:
+            journals.tell_of(run.start.namespace, RunId(row.claim_id), journals.time, orphaned=True)
+
+
 def tell_children(journals: Journals, run: MemoryRun, at: TimeMs) -> None:
     """A run has ended: whoever awaits it is to hear of it, and the children that it awaited are to be cancelled."""
     start = run.start

@@ -4,6 +4,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from sandbox.journal import entries as e
 from sandbox.journal.canonical import value_of
 from sandbox.journal.ids import Json, RunId, Seq, TimeMs
@@ -14,6 +16,7 @@ from tests.fixtures.entries import call, result
 from tests.fixtures.stores import Bench, Owned, complete, draft
 
 TOOL = "workflows.onboard"
+NOBODY = RunId("00000000-0000-7000-8000-0000000000ff")
 
 
 async def calling(bench: Bench) -> tuple[Owned, CallKey, str]:
@@ -148,7 +151,10 @@ async def test_a_run_that_does_not_complete_leaves_orphans(bench: Bench) -> None
 async def test_neither_a_completed_run_nor_one_that_does_not_wait_leaves_orphans(bench: Bench) -> None:
     for awaited, body in ((True, complete(1)), (False, e.FailRun(e.ScriptError("Error", "no")))):
         owned, key, claim = await calling(bench)
-        await started(bench, key, claim, awaited=awaited)
+        child = await started(bench, key, claim, awaited=awaited)
+        if awaited:
+            await ended(bench, child)
+            await bench.edge.forget_child_news(await bench.edge.read_child_news(10))
         time = TimeMs((await bench.record(owned.claimed.run)).started_at)
         await bench.event(owned.claimed.run, e.ToolCallCompleted(1, value_of(1), None, 1))
         assert (await owned.append(draft(body, 0, time))).appended
@@ -180,3 +186,28 @@ async def test_news_that_somebody_else_has_handled_is_not_forgotten_for_what_fol
     await bench.edge.start_child(key, claim, asked.run, None, awaited=True)
     await bench.edge.forget_child_news(slow)
     assert [run for run, *_ in await news(bench)] == [asked.run]
+
+
+UNKNOWN = e.ToolFailure("OutcomeUnknownError", None, "?")
+LATE = e.ToolFailure("ToolError", "timeout", "it took too long")
+
+
+@pytest.mark.parametrize("failure", [UNKNOWN, LATE])
+async def test_a_child_that_nobody_waits_for_any_more_is_to_be_cancelled(
+    bench: Bench, failure: e.ToolFailure
+) -> None:
+    """Whatever becomes of the run, and whichever run of the line has started the child."""
+    owned, key, claim = await calling(bench)
+    asked = replace(await request(bench, key), parent={"run": NOBODY, "kind": "workflow", "call": 1})
+    await bench.edge.start_child(key, claim, asked.run, asked, awaited=True)
+    await bench.event(owned.claimed.run, e.ToolCallCompleted(1, None, failure, 1))
+    assert await news(bench) == [(asked.run, True, RunStatus.ACTIVE, None, NOBODY)]
+
+
+async def test_a_child_that_has_ended_is_not_to_be_cancelled(bench: Bench) -> None:
+    owned, key, claim = await calling(bench)
+    child = await started(bench, key, claim)
+    await ended(bench, child)
+    await bench.edge.forget_child_news(await bench.edge.read_child_news(10))
+    await bench.event(owned.claimed.run, result(1))
+    assert await news(bench) == []

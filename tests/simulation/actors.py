@@ -27,9 +27,7 @@ from tests.simulation.world import World
 OBJECT = ValueValidator({"type": "object"})
 
 
-async def serve_worker(
-    world: World, process: Process, isolates: "Isolates", *, warm: int, drain_at: float
-) -> None:
+async def serve_worker(world: World, process: Process, isolates: "Isolates", *, warm: int) -> None:
     """What `rewind worker` does about runs."""
     hints = Endpoint(world, process, "worker")
     line = Line(world, process, hints)
@@ -45,7 +43,7 @@ async def serve_worker(
     hints.on_message(ownership.on_hint)
     await patiently(lambda: line.register([EPOCH]))
     loops = ownership.loops()
-    await asyncio.sleep(drain_at)
+    await process.term.wait()
     for task in loops:
         task.cancel()
     await asyncio.gather(*loops, return_exceptions=True)
@@ -64,9 +62,9 @@ class Isolates:
         return await self._scripted.open(setup)
 
 
-async def serve_scheduler(world: World, process: Process, *, drain_at: float) -> None:
+async def serve_scheduler(world: World, process: Process) -> None:
     line = Line(world, process, Endpoint(world, process, "api"))
-    await run_scheduler(line, _set_at(process, drain_at))  # type: ignore[arg-type]
+    await run_scheduler(line, process.term)  # type: ignore[arg-type]
 
 
 class Maker(CallMaker):
@@ -143,7 +141,7 @@ class NoServers:
         await asyncio.sleep(self._world.faults.latency())
 
 
-async def serve_dispatcher(world: World, process: Process, number: int, *, drain_at: float) -> None:
+async def serve_dispatcher(world: World, process: Process, number: int) -> None:
     hints = Endpoint(world, process, "api")
     line = Line(world, process, hints)
     dispatcher = Dispatcher(
@@ -154,10 +152,4 @@ async def serve_dispatcher(world: World, process: Process, number: int, *, drain
         hints=hints,  # type: ignore[arg-type]
     )
     dispatcher._id = f"dispatcher {number}"
-    await dispatcher.run(_set_at(process, drain_at))
-
-
-def _set_at(process: Process, at_s: float) -> asyncio.Event:
-    stop = asyncio.Event()
-    process.soon(at_s, stop.set)
-    return stop
+    await dispatcher.run(process.term)

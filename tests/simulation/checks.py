@@ -252,7 +252,7 @@ class Checks:
         for name, run in runs.items():
             entries = self._decoded[name]
             check_end(run, entries, self.books)
-            check_children(run, entries, runs, self._decoded.__getitem__)
+            check_children(run, entries, runs, self._decoded.__getitem__, self.books)
             parent = run.start.parent or {}
             if parent.get("kind") == "fork":
                 check_fork(run, entries, self._decoded[RunId(str(parent["run"]))], self.books)

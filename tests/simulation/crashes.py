@@ -37,10 +37,22 @@ UNREACHED = (
     ("app/dispatcher/calls.py", "_call_tool", "", "the server itself is the simulation's"),
     ("app/dispatcher/calls.py", "_make", "problem_of", "a check that is cheap is made at once"),
     ("app/dispatcher/calls.py", "_ask", "problem_of", "likewise"),
+    ("app/dispatcher/calls.py", "_ask", "beside_loop", "what is small is done at once"),
     ("sandbox/activation/live_run.py", "_load", "Settlement.load", "with entries it asks nobody"),
     ("sandbox/worker/warm_runs.py", "_drive", "_quarantine", "of a fault of the platform: it would be a bug"),
 )
 """(file, function, what the line has, why): awaits at which nobody ever stands."""
+RARE = (
+    ("app/dispatcher/children.py", "_handle", "self._cancel"),
+    ("app/dispatcher/loop.py", "_drain", ""),
+    ("app/dispatcher/loop.py", "_renew", "release_calls"),
+    ("app/tasks/strays.py", "sweep", "give_back"),
+    ("sandbox/activation/prefix.py", "run", "deliverable"),
+    ("sandbox/worker/warm_runs.py", "_quarantine", "self._forget"),
+    ("sandbox/worker/warm_runs.py", "abandon", ""),
+    ("sandbox/worker/warm_runs.py", "drain", ""),
+)
+"""(file, function, what the line has): awaits that few seeds come to; two thirds of the seeds take aim at them."""
 
 
 @cache
@@ -49,7 +61,6 @@ def points() -> dict[Point, str]:
     found: dict[Point, str] = {}
     for name in FILES:
         text = (REPOSITORY / name).read_text()
-        lines = text.splitlines()
         for function in ast.walk(ast.parse(text)):
             if not isinstance(function, ast.AsyncFunctionDef):
                 continue
@@ -57,13 +68,24 @@ def points() -> dict[Point, str]:
                 waits = isinstance(node, ast.Await | ast.AsyncFor) or (
                     isinstance(node, ast.AsyncWith) and not _is_timeout(node)
                 )
-                if waits and not _is_unreached(name, function.name, lines[node.lineno - 1]):
+                if waits and not _is_listed(UNREACHED, name, node.lineno, function.name):
                     found[name, node.lineno] = function.name
     return found
 
 
-def _is_unreached(name: str, function: str, line: str) -> bool:
-    return any((name, function) == known[:2] and known[2] in line for known in UNREACHED)
+@cache
+def rare() -> frozenset[Point]:
+    return frozenset(point for point, function in points().items() if _is_listed(RARE, *point, function))
+
+
+def _is_listed(listed: tuple[tuple[str, ...], ...], name: str, line: int, function: str) -> bool:
+    text = _lines(name)[line - 1]
+    return any((name, function) == known[:2] and known[2] in text for known in listed)
+
+
+@cache
+def _lines(name: str) -> list[str]:
+    return (REPOSITORY / name).read_text().splitlines()
 
 
 def _is_timeout(node: ast.AsyncWith) -> bool:

@@ -1,6 +1,7 @@
 """The customer's part of a simulation: workers of host tools, and the product that started the runs."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
@@ -9,7 +10,6 @@ from typing import Any
 
 from app.tasks.settling import completed
 from app.tasks.strays import Strays
-from sandbox.journal.canonical import value_of
 from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import (
     Actor,
@@ -37,6 +37,8 @@ from tests.simulation.world import World
 RETRY_S = 0.2
 HEARTBEAT_S = 10.0
 SLOTS = 4
+BIG = 0.1
+"""So many values are too big for an entry."""
 DRILL = "a drill of the simulation"
 
 
@@ -152,7 +154,8 @@ class Executor:
         return True
 
     async def _report(self, task: Task) -> None:
-        outcome: Value | ToolFailure = value_of(task.call)
+        text, big = str(task.call).encode(), self._random.random() < BIG
+        outcome: Value | ToolFailure = self._world.put(task.namespace, text, big=big)
         if self._random.random() < 0.2:
             outcome = ToolFailure("ToolError", "tool_failed", "it failed")
         body = encode_body(completed(task.call, task.attempt, task.begun_at, outcome))
@@ -218,7 +221,9 @@ class Harness:
 
     async def signal(self, where: Where, ident: str) -> EventVerdict:
         actor = Actor(self._random.choice(("key", "token")), "k")
-        body = SignalReceived(self._random.choice(NAMES), value_of(ident), ident, None, actor)
+        text, big = json.dumps(ident).encode(), self._random.random() < BIG
+        payload = self._world.put(where[0], text, big=big)
+        body = SignalReceived(self._random.choice(NAMES), payload, ident, None, actor)
         return await self.event(where, EntryType.SIGNAL_RECEIVED, encode_body(body), Guard.SIGNAL, ident)
 
     async def decide(self, where: Where) -> None:

@@ -9,7 +9,7 @@ from sandbox.journal import entries as e
 from sandbox.journal.codec import wire_json
 from sandbox.journal.entries import DELIVERED_TYPES, END_TYPES, Entry, EntryType
 from sandbox.journal.errors import Divergence
-from sandbox.journal.ids import RunId, Seq, TimeMs
+from sandbox.journal.ids import NamespaceId, RunId, Seq, TimeMs
 from sandbox.journal.replay import Cursor
 from sandbox.store.interface import RunStatus
 from sandbox.store.memory_runs import MemoryRun
@@ -25,7 +25,7 @@ def check_end(run: MemoryRun, entries: Sequence[Entry], books: Books) -> None:
     name = run.start.run
     ends = [entry for entry in run.entries if entry.type in END_TYPES]
     require(len(ends) == 1 and ends[0] is run.entries[-1], f"run {name} does not end exactly once")
-    _outcomes(name, entries, books)
+    _outcomes(run.start.namespace, name, entries, books)
     received = [entry.body for entry in entries if isinstance(entry.body, e.SignalReceived)]
     got = {body.id for body in received}
     require(len(got) == len(received), f"a signal was recorded twice in {name}")
@@ -36,7 +36,7 @@ def check_end(run: MemoryRun, entries: Sequence[Entry], books: Books) -> None:
     replay(run, books.scripts[name])
 
 
-def _outcomes(run: RunId, entries: Sequence[Entry], books: Books) -> None:
+def _outcomes(namespace: NamespaceId, run: RunId, entries: Sequence[Entry], books: Books) -> None:
     scheduled = [entry.body for entry in entries if isinstance(entry.body, e.ScheduleToolCall)]
     tools = {body.call: body.tool for body in scheduled}
     outcomes = [entry.body for entry in entries if isinstance(entry.body, e.ToolCallCompleted)]
@@ -51,8 +51,8 @@ def _outcomes(run: RunId, entries: Sequence[Entry], books: Books) -> None:
             require(not effects, f"call {body.call} of a workflow went to a tool")
         elif body.result is not None:
             require(effects, f"call {body.call} has a result and never took effect")
-            assert body.result.text is not None
-            require(json.loads(body.result.text) == body.call, f"call {body.call} has another's result")
+            text = body.result.text or books.values[namespace, body.result.sha256]
+            require(json.loads(text) == body.call, f"call {body.call} has another's result")
         elif body.attempts == 0:
             require(not effects, f"call {body.call} took effect and is recorded as withdrawn")
 

@@ -13,8 +13,6 @@ from tests.simulation.verdicts import Books, require
 
 Key = tuple[object, ...]
 Entries = Callable[[RunId], Sequence[Entry]]
-ORPHANED_MS = 45_000
-"""So long after its parent's end an awaited child may live without having been cancelled."""
 
 
 # -- Forks
@@ -232,7 +230,11 @@ def _compared(entries: Sequence[Entry]) -> list[tuple[Entry, Key]]:
 
 
 def check_children(
-    run: MemoryRun, own: Sequence[Entry], runs: Mapping[RunId, MemoryRun], entries: Entries
+    run: MemoryRun,
+    own: Sequence[Entry],
+    runs: Mapping[RunId, MemoryRun],
+    entries: Entries,
+    books: Books,
 ) -> None:
     """Each call of a workflow has one child at most, and what became of that; none outlives a run that is over."""
     name = run.start.run
@@ -241,21 +243,55 @@ def check_children(
         parent = found.start.parent or {}
         if parent.get("run") == name and parent.get("kind") == "workflow":
             children.setdefault(int(str(parent["call"])), []).append(child)
-    outcomes = {x.body.call: x.body for x in own if isinstance(x.body, e.ToolCallCompleted)}
+    settled = {x.body.call: x for x in own if isinstance(x.body, e.ToolCallCompleted)}
     for entry in own:
         body = entry.body
         if not isinstance(body, e.ScheduleToolCall) or body.tool not in WORKFLOWS:
             continue
         made = children.pop(body.call, [])
         require(len(made) <= 1, f"call {body.call} of {name} started {made}")
-        outcome = outcomes[body.call]
+        _given_up(name, body, settled[body.call], runs, entries, books)
+        outcome = settled[body.call].body
+        assert isinstance(outcome, e.ToolCallCompleted)
         if outcome.reused is not None:
             require(not made, f"call {body.call} of {name} is reused, and started {made}")
         elif made:
-            _told(run, body, outcome, runs[made[0]], entries(made[0]))
+            _told(run, body, outcome, runs[made[0]], entries(made[0]), books)
         elif body.idempotency_key is None:
             require(outcome.result is None, f"call {body.call} of {name} has a result and started nothing")
     require(not children, f"{name} has children of calls that it never made: {children}")
+
+
+def _given_up(
+    name: RunId,
+    call: e.ScheduleToolCall,
+    settled: Entry,
+    runs: Mapping[RunId, MemoryRun],
+    entries: Entries,
+    books: Books,
+) -> None:
+    """Whoever stops waiting for a child has it cancelled, also a child that an earlier run of the line has started."""
+    outcome = settled.body
+    assert isinstance(outcome, e.ToolCallCompleted)
+    unknown = outcome.error is not None and outcome.error.name == "OutcomeUnknownError"
+    late = outcome.error is not None and outcome.error.code == "timeout"
+    if (
+        not (unknown or late)
+        or outcome.attempts == 0
+        or outcome.reused is not None
+        or call.tool.endswith("start")
+    ):
+        return
+    first, _, number = (call.idempotency_key or f"{name}/{call.call}").partition("/")
+    for child, found in runs.items():
+        parent = found.start.parent or {}
+        if (parent.get("kind"), parent.get("run"), parent.get("call")) == ("workflow", first, int(number)):
+            assert found.ended_at is not None
+            last = books.seen_to_by(settled.time)
+            cancelled = any(isinstance(x.body, e.CancelRequested) and x.time < last for x in entries(child))
+            require(
+                cancelled or found.ended_at < last, f"call {call.call} of {name} is given up, {child} goes on"
+            )
 
 
 def _told(
@@ -264,6 +300,7 @@ def _told(
     outcome: e.ToolCallCompleted,
     child: MemoryRun,
     of_child: Sequence[Entry],
+    books: Books,
 ) -> None:
     """The call has what became of its child, unless it was given up before."""
     about = f"call {call.call} of {run.start.run} and {child.start.run} ({child.status.name})"
@@ -276,7 +313,7 @@ def _told(
     if run.status is not RunStatus.COMPLETED:
         assert run.ended_at is not None
         assert child.ended_at is not None
-        last = run.ended_at + ORPHANED_MS
+        last = books.seen_to_by(run.ended_at)
         cancelled = any(isinstance(x.body, e.CancelRequested) and x.time < last for x in of_child)
         require(cancelled or child.ended_at < last, f"{about}: it goes on after the end of who awaited it")
     error = None if outcome.error is None else outcome.error.name

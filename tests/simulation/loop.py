@@ -32,6 +32,8 @@ class Process:
         """How far its host's clock is off."""
         self.dies_in = self.pauses_in = -1
         """So many steps from now; below 0: never."""
+        self.term = asyncio.Event()
+        """It is told to leave, as by SIGTERM."""
         self._loop = loop
         self.context = contextvars.copy_context()
         self.context.run(PROCESS.set, self)

@@ -5,7 +5,7 @@ same seed does the same again. Its rules are those of the prelude (sandbox/epoch
 
 A seed may be edited, as a script is for a fork: `7/0~log` logs more, `7/0~args3` gives its third call other
 arguments, `7/0~tail4` goes another way from its fourth event on. `7/0~flows` calls many workflows, `7/0~limit` exceeds
-a limit, `7/0~wide` begins with several calls at once. `7/0>2` is the workflow that call 2 of 7/0 starts.
+a limit, `7/0~wide` begins with several calls at once; `7/0~lasting` begins with a call of a workflow, which sleeps first. `7/0>2` is the workflow that call 2 of 7/0 starts.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ WORKFLOWS = ("workflows.child", "workflows.child.start")
 DEPTH_MAX = 2
 """So deep do workflows call workflows."""
 DELAYS_MS = (0, 0.5, 40, 700, 3_000, 12_000)
+LASTING_MS = 40_000
 ACTIONS_MAX = 24
 CALL, TIMER, WAIT = "call", "timer", "wait"
 
@@ -68,6 +69,7 @@ class Script:
         self._limit_at = self.random.randrange(2, 12) if self.random.random() < 0.06 else 0
         if "limit" in edits:
             self._limit_at = self.random.randrange(2, 5)
+        self._sleeps = depth > 0 and "lasting" in edits
         if "flows" in edits:
             self._tools = (*self._tools, *WORKFLOWS, *WORKFLOWS)
         self._bursts = self.random.choice(((0, 1), (1, 1, 2), (1, 2, 4)))
@@ -85,6 +87,8 @@ class Script:
             raise LimitExceeded("cpu", 5_000, 5_001, event["seq"], cpu_us=7)
         match event["type"]:
             case "run_started":
+                if self._sleeps:
+                    self._start_timer("sleep", LASTING_MS)
                 self._react()
             case "tool_call_completed":
                 self._complete(event["call"])
@@ -109,6 +113,7 @@ class Script:
         found = self._pending.pop((TIMER, timer), None)
         if found is None:
             return
+        self._sleeps = False
         if found.name == "interval" and self._delivering:
             self._start_timer("interval", found.delay)
         if found.name == "signal_timeout":
@@ -186,12 +191,14 @@ class Script:
     # -- What a script does
 
     def _react(self) -> None:
-        if not self._accepting:
+        if not self._accepting or self._sleeps:
             return
         if "log" in self._edits:
             self._emit("log", level="debug", values='["added"]')
         for _ in range(3 if "wide" in self._edits and self._events == 1 else 0):
             self._call()
+        if "lasting" in self._edits and self._events == 1:
+            self._call(WORKFLOWS[0])
         for _ in range(self.random.choice(self._bursts)):
             if self._left > 0:
                 self._left -= 1
@@ -212,7 +219,7 @@ class Script:
             if self.random.random() < (0.3 if open_calls else 0.8):
                 self.stage = RETURNING
 
-    def _call(self) -> None:
+    def _call(self, tool: str | None = None) -> None:
         n = self._add(CALL).n
         if self._cleaning_up:
             del self._pending[CALL, n]
@@ -223,7 +230,7 @@ class Script:
         args = json.dumps({"n": n, "pad": pad})
         fields: dict[str, Any] = {
             "call": n,
-            "tool": self.random.choice(self._ungated if self._cleaning_up else self._tools),
+            "tool": tool or self.random.choice(self._ungated if self._cleaning_up else self._tools),
             "args": args,
         }
         if self.random.random() < 0.2:

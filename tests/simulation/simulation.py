@@ -32,6 +32,9 @@ PEACE_S = 900.0
 OFTEN = {"worker": 1.0, "scheduler": 2.0, "dispatcher": 3.0, "executor": 6.0}
 """Some take few steps; they would hardly ever die in the middle of something."""
 FORKS_MAX = 4
+OUTAGE_S = 45.0
+AIMED_KILLS = 0.75
+"""Of those who stand at an await that is aimed at; the others are told to leave."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class Simulation:
         self.world = World(self.seed)
         self._random = self.world.random
         self._kinds: Counter[str] = Counter()
+        self._down: Counter[str] = Counter()
+        self._away = False
         self.world.loop.before_step = self._before_step
 
     def play(self) -> Played:
@@ -104,6 +109,10 @@ class Simulation:
             world.tick()
             await harness.start(world.starting.root(number))
         forks_max = self._random.choice((0, 2, FORKS_MAX))
+        if world.favours == "orphans":
+            await harness.annoy(self._random.choice((5.0, 10.0, 20.0)), 0)
+            await self._outage(harness)
+            await harness.annoy(OUTAGE_S, forks_max)
         await harness.annoy(self._random.choice((5.0, 20.0, 60.0)), forks_max)
         await self._peace(harness)
         if self._random.random() < 0.3 or world.favours == "forks":  # once more, now that more has ended
@@ -115,11 +124,26 @@ class Simulation:
             await self._peace(harness)
         world.checks.all_ended()
 
+    async def _outage(self, harness: Harness) -> None:
+        """No dispatcher for longer than a call that was told to stop is waited for; meanwhile runs are cancelled."""
+        self._away = True
+        for process in self.processes:
+            if process.name.startswith("dispatcher"):
+                process.kill()
+        self._away = False
+        for where, run in list(harness.runs.items()):
+            if run.status in OPEN and self._random.random() < 0.5:
+                await harness.cancel(where, "user")
+
     async def _peace(self, harness: Harness) -> None:
         """Nothing goes wrong any more: everything that has begun comes to an end."""
         self.world.faults.on = False
+        self.world.tick()
+        begins = self.world.journals.time
         for process in self.processes:
             process.resume()
+        for kind in list(self._down.elements()):
+            self._come_back(kind)
         loop = self.world.loop
         gives_up = loop.time() + PEACE_S
         last_word = loop.time() + 60.0
@@ -134,6 +158,8 @@ class Simulation:
             stuck = [(where, harness.runs[where].pending, harness.runs[where].owner) for where in active]
             require(loop.time() < gives_up, f"runs do not end: {stuck[:1]}")
             await asyncio.sleep(2.0)
+        self.world.tick()
+        self.world.checks.books.peaces.append((begins, self.world.journals.time))
 
     async def _release(self, harness: Harness, where: Where) -> None:
         """What an operator does about a run whose child died twice; nothing but that and drills may put one there."""
@@ -155,15 +181,14 @@ class Simulation:
         drain_at = self._random.choice((3.0, 30.0, 1e6, 1e6, 1e6, 1e6)) if world.faults.on else 1e9
         if world.favours == "drains" and world.faults.on:
             drain_at = self._random.uniform(0.5, 10.0)
+        process.soon(drain_at, process.term.set)
         match kind:
             case "worker":
-                work = serve_worker(
-                    world, process, Isolates(world), warm=self._random.choice((0, 1, 100)), drain_at=drain_at
-                )
+                work = serve_worker(world, process, Isolates(world), warm=self._random.choice((0, 1, 100)))
             case "scheduler":
-                work = serve_scheduler(world, process, drain_at=drain_at)
+                work = serve_scheduler(world, process)
             case "dispatcher":
-                work = serve_dispatcher(world, process, number, drain_at=drain_at)
+                work = serve_dispatcher(world, process, number)
             case _:
                 work = Executor(world, process, None).serve()
         process.spawn(self._until_drained(process, work))
@@ -174,7 +199,17 @@ class Simulation:
         process.kill()
 
     def _restart(self, kind: str) -> None:
-        self.world.server.soon(self._random.choice((0.05, 1.0, 4.0)), self._start, kind)
+        """Soon; now and then only after longer than anything waits for anybody."""
+        delay_s = self._random.choice((0.05, 0.05, 1.0, 1.0, 4.0, 4.0, OUTAGE_S))
+        if self._away:
+            delay_s = OUTAGE_S
+        self._down[kind] += 1
+        self.world.server.soon(delay_s if self.world.faults.on else 0.05, self._come_back, kind)
+
+    def _come_back(self, kind: str) -> None:
+        if self._down[kind]:  # else it is back already, with the peace
+            self._down[kind] -= 1
+            self._start(kind)
 
     def _draw_fate(self, process: Process) -> None:
         often = OFTEN[process.name.rstrip("0123456789")]
@@ -186,9 +221,13 @@ class Simulation:
         if not world.faults.on:
             return
         if world.aims and any(at in world.aims and at not in world.crashed_at for at in standing_at(handle)):
-            world.counts["aimed crashes"] += 1
-            self._kill(process, handle)
-            return
+            if process.term.is_set() or self._random.random() < AIMED_KILLS:
+                world.counts["aimed crashes"] += 1
+                self._kill(process, handle)
+                return
+            world.counts["aimed drains"] += 1
+            world.note(process.name, "told to leave")
+            process.term.set()
         process.dies_in -= 1
         process.pauses_in -= 1
         if process.dies_in == 0:

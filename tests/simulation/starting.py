@@ -138,7 +138,8 @@ class Starting:
     def child(self, request: StartRun) -> None:
         """The data plane will find the child's script: it follows from that of the run that calls."""
         parent = request.parent or {}
-        script = f"{self.scripts[RunId(str(parent['run']))].partition('~')[0]}>{parent['call']}"
+        base, *edits = self.scripts[RunId(str(parent["run"]))].split("~")
+        script = f"{base}>{parent['call']}" + ("~lasting" if "lasting" in edits else "")
         self._facts(request.namespace, request.run, script, child=True)
 
     def _facts(self, namespace: NamespaceId, run: RunId, script: str, *, child: bool = False) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from sandbox.isolate.api import ChildDied, IsolateLost
+from sandbox.journal.canonical import value_of_text
+from sandbox.journal.entries import Value
 from sandbox.journal.errors import Unavailable
-from sandbox.journal.ids import NamespaceId, RunId, Sha256, TimeMs
+from sandbox.journal.ids import NamespaceId, RunId, TimeMs
 from sandbox.store.memory import Journals
 from tests.simulation.checks import Broken, Checks
-from tests.simulation.crashes import Point, points
+from tests.simulation.crashes import Point, points, rare
 from tests.simulation.history import told
 from tests.simulation.loop import PROCESS, Process, SimLoop
 from tests.simulation.starting import Starting
@@ -27,9 +29,14 @@ if TYPE_CHECKING:
 APPENDS = frozenset({"append_event", "append_commands", "append_fork"})
 START_MS = 1_700_000_000_000
 SKEWS_S = (-3_600.0, 0.0, 0.0, 3_600.0)
+FAST_S = (0.0, 0.001, 0.002, 0.02)
+SLOW_S = (0.0, 0.002, 0.02, 0.5, 3.0)
+"""What a request to the store takes, one way: in a slow world much happens between a question and its answer."""
+BIG_BYTES = 70_000
 AIMS = 30
 """At so many of the awaits of our code a simulation that takes aim kills whoever stands there, once at each."""
-FAVOURS = ("", "", "", "flows", "flows", "forks", "forks", "limit", "deaths", "drains")
+FAVOURS = ("", "", "", "flows", "flows", "forks", "forks", "limit", "deaths", "drains", "orphans")
+EDITS = {"flows": "~flows", "orphans": "~flows~lasting", "limit": "~limit", "forks": "~wide"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class Rates:
     hint_doubled: float
     isolate_lost: float
     child_died: float
+    latencies_s: tuple[float, ...] = FAST_S
 
     @classmethod
     def drawn(cls, random: Random) -> "Rates":
@@ -60,6 +68,7 @@ class Rates:
             hint_doubled=pick((0.0, 0.2)),
             isolate_lost=pick((0.0, 0.02, 0.2)),
             child_died=pick((0.0, 0.0, 0.02, 0.3)),
+            latencies_s=pick((FAST_S, FAST_S, SLOW_S)),
         )
 
 
@@ -87,7 +96,7 @@ class Faults:
             raise Unavailable("nothing answered")
 
     def latency(self) -> float:
-        return self._random.choice((0.0, 0.001, 0.002, 0.02))
+        return self._random.choice(self.rates.latencies_s if self.on else FAST_S)
 
     def hint_delays(self) -> list[float]:
         if self._happens(self.rates.hint_lost):
@@ -128,15 +137,17 @@ class World:
         self.favours = self.random.choice(FAVOURS)
         """What there is much of in it."""
         if seed % 3 == 0:
-            self.aims = frozenset(self.random.sample(sorted(points()), AIMS))
+            self.aims = frozenset(self.random.sample(sorted(points()), AIMS)) | rare()
+        elif seed % 3 == 1:
+            self.aims = rare()
         if self.favours == "deaths":
             self.faults.rates = replace(self.faults.rates, child_died=0.5)
-        edit = {"flows": "~flows", "limit": "~limit", "forks": "~wide"}.get(self.favours, "")
+        edit = EDITS.get(self.favours, "")
         self.starting = Starting(seed, Random(self.random.getrandbits(64)), self.journals, edit)
         self.checks = Checks(self.journals, self.starting.scripts, self.counts)
         self.server = Process(self.loop, "server", mortal=False)
         self.endpoints: list[Endpoint] = []
-        self.values: dict[tuple[NamespaceId, Sha256], bytes] = {}
+        self.values = self.checks.books.values
         self.skews = Random(self.random.getrandbits(64))
         self._trace = hashlib.sha256()
         self.log: list[str] | None = None
@@ -200,6 +211,14 @@ class World:
             self.checks.effect(run, call, body, idempotent=idempotent)
         except Broken as error:
             self.loop.fatal = error
+
+    def put(self, namespace: NamespaceId, text: bytes, *, big: bool) -> Value:
+        """A value that comes from outside, which put it into the object store if it is big: it is then padded."""
+        text = text.ljust(BIG_BYTES) if big else text
+        value = value_of_text(text)
+        if value.text is None:
+            self.values[namespace, value.sha256] = text
+        return value
 
     def note(self, who: str, what: str) -> None:
         line = f"{self.loop.now_s:9.3f} {who} {what}"
