@@ -152,4 +152,7 @@ async def serve_dispatcher(world: World, process: Process, number: int) -> None:
         hints=hints,  # type: ignore[arg-type]
     )
     dispatcher._id = f"dispatcher {number}"
+    claims = world.checks.dispatchers
+    claims.add(dispatcher._id)
+    process.on_death.append(lambda: claims.discard(dispatcher._id))
     await dispatcher.run(process.term)

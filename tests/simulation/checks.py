@@ -32,6 +32,8 @@ from tests.simulation.verdicts import Books, Broken, require
 
 SOON_MS = 15_000
 """Once nothing goes wrong any more, what has happened is seen within this time, hint or not."""
+CALL_MS = 45_000
+"""So long do the tools of the simulation's server take at most."""
 
 __all__ = ["Broken", "Checks", "require"]
 
@@ -50,6 +52,9 @@ class Checks:
         self._waits: dict[str, TimeMs] = {}
         """Since when somebody should have seen to it."""
         self._settles: MemoryRow | None = None
+        self._next_timer: MemoryRow | None = None
+        self.dispatchers: set[str] = set()
+        """The claims of those that live."""
         self._late: set[tuple[RunId, int, int]] = set()
         """Calls, with their attempts, whose lease the scheduler saw end. A heartbeat that comes later is too late."""
 
@@ -60,6 +65,8 @@ class Checks:
         run = self._journals.runs[event.namespace, event.run]
         kind = PendingKind(event.guard.value) if event.guard < Guard.DEADLINE else None
         self._settles = None if kind is None else run.pending.get((kind, event.n))
+        timers = [row for row in run.pending.values() if row.kind is PendingKind.TIMER]
+        self._next_timer = min(timers, key=lambda row: (row.due or 0, row.n), default=None)
 
     def _settled(self, event: EventAppend) -> None:
         """Whoever settles a call or fires a timer must have a reason that can be seen in its row."""
@@ -70,6 +77,7 @@ class Checks:
         assert row is not None
         if event.guard is Guard.TIMER:
             require(row.due is not None and row.due <= now, f"timer {event.n} fires before its time")
+            require(row is self._next_timer, f"timer {event.n} fires before {self._next_timer}")
             return
         require(event.attempt in {None, row.attempt}, f"call {row.n} is settled by a former attempt")
         body, _ = decode_body(event.type, event.body)
@@ -130,6 +138,10 @@ class Checks:
 
     def _by_its_owner(self, append: CommandAppend | ForkAppend, verdict: CommandVerdict) -> None:
         if verdict.appended:
+            run = self._journals.runs[append.namespace, append.run]
+            if run.start.held and isinstance(append, CommandAppend) and self._journals.time < run.start.time:
+                only_ends = [draft.type for draft in append.commands] in ([], [e.EntryType.CANCEL_RUN])
+                require(only_ends, f"run {append.run} does something before its start")
             owner = (append.worker, append.owner_epoch)
             require(self._owners.get(append.run) == owner, f"a former owner appended to run {append.run}")
         else:
@@ -220,13 +232,21 @@ class Checks:
         of stopped calls cancelled.
         """
         now = self._journals.time
-        waiting = set(self._waiting())
+        waiting = dict.fromkeys(self._in_the_air(), CALL_MS) | dict.fromkeys(self._waiting(), SOON_MS)
         self._waits = {what: self._waits.get(what, now) for what in waiting}
-        late = [what for what, since in self._waits.items() if now - since > SOON_MS]
+        late = [what for what, since in self._waits.items() if now - since > waiting[what]]
         require(not late, f"nobody sees to it: {late[:3]}")
+
+    def _in_the_air(self) -> Iterator[str]:
+        """Calls that a dispatcher has claimed: their server answers, or they are given back."""
+        for (_, name), run in self._journals.runs.items():
+            for row in run.calls_pending():
+                if row.route is Route.DISPATCHER and row.lease_until is not None:
+                    yield f"call {row.n} of {name} was claimed in attempt {row.attempt} and comes to nothing"
 
     def _waiting(self) -> Iterator[str]:
         """What somebody should be about to do."""
+        now = self._journals.time
         runs = self._journals.runs
         for (namespace, name), run in runs.items():
             ready = run.status is RunStatus.ACTIVE and run.delivered < run.last_event
@@ -235,12 +255,19 @@ class Checks:
             )  # after a limit nothing is delivered, calls are awaited
             if ready and not settling and (PendingKind.START, 0) not in run.pending:
                 yield f"event {run.delivered + 1} of {name} is not delivered"
+            for row in run.pending.values():
+                if row.due is not None and row.due <= now:
+                    yield f"{row.kind.name.lower()} {row.n} of {name} is due"
+                if row.lease_until is not None and row.lease_until <= now:
+                    yield f"the lease of call {row.n} of {name} is over, attempt {row.attempt}"
             for row in run.calls_pending():
                 child = runs.get((namespace, RunId(row.claim_id or "")))
                 if child is not None and child.ended_at is not None:
                     yield f"call {row.n} of {name} is not told of the end of its child"
                 elif child is not None and row.stopping and not child.cancelling:
                     yield f"call {row.n} of {name} is stopped, its child goes on"
+                elif row.stopping and row.claim_id in self.dispatchers:
+                    yield f"call {row.n} of {name} was told to stop and goes on"
                 elif row.offered and row.route is Route.DISPATCHER and not row.stopping:
                     yield f"call {row.n} of {name} is not made in attempt {row.attempt}"
 

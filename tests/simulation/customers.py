@@ -36,6 +36,7 @@ from tests.simulation.world import World
 
 RETRY_S = 0.2
 HEARTBEAT_S = 10.0
+MUTE_S = 45.0
 SLOTS = 4
 BIG = 0.1
 """So many values are too big for an entry."""
@@ -131,8 +132,9 @@ class Executor:
             if not deferred[0]:
                 return False
         left = self._random.choice((0.0, 0.01, 1.0, 15.0, 45.0))
+        mute = self._random.random() < 0.2  # it works, and is not heard of meanwhile: its lease runs out
+        left = MUTE_S if mute else left
         acts_at = left * self._random.random()
-        mute = self._random.random() < 0.15  # it works, and is not heard of meanwhile: its lease runs out
         acted = False
         while left > 0 or not acted:
             step = min(left, HEARTBEAT_S)
