@@ -1,9 +1,9 @@
 """What calls get that nothing in the scenario answers, or that were told to stop."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sandbox.activation.scenario import Failure
-from sandbox.journal.entries import ApprovalDecided
+from sandbox.journal.entries import ApprovalDecided, Event, ToolCallCompleted, ToolFailure
 from sandbox.store.approvals import denial
 
 UNKNOWN = Failure(
@@ -31,3 +31,9 @@ def no_answer(missing: Missing) -> Failure:
     return Failure(
         "ToolError", "no_answer", f"nothing answers {missing.tool}({shown}): give a mock or a cassette"
     )
+
+
+def stopped(outcome: Event, unknown: ToolFailure) -> ToolCallCompleted:
+    """What a begun call gets that was told to stop: begun when it was, whatever it would have had."""
+    assert isinstance(outcome, ToolCallCompleted)
+    return replace(outcome, result=None, error=unknown, attempts=1)

@@ -18,7 +18,7 @@ from sandbox.activation.ports import Isolates
 from sandbox.activation.reenacted import Play, Reaction, Reenacted
 from sandbox.activation.scenario import Answer, Answers, Decision, Failure, Scenario
 from sandbox.activation.texts import Texts
-from sandbox.activation.unanswered import UNKNOWN, Missing, denied, no_answer
+from sandbox.activation.unanswered import UNKNOWN, Missing, denied, no_answer, stopped
 from sandbox.isolate.api import LimitExceeded
 from sandbox.journal.codec import TYPE_OF, decode_body, encode_body, value_in
 from sandbox.journal.entries import (
@@ -351,7 +351,7 @@ class World:
             pending = self._calls[number]
             if pending.outcome is not None and pending.outcome.time > latest:
                 pending.outcome.dropped = True
-                event = ToolCallCompleted(number, None, self._failure(UNKNOWN), attempts=1)
+                event = stopped(pending.outcome.events[-1], self._failure(UNKNOWN))
                 pending.outcome = self._agenda.add(latest, event)
 
     def _withdraw_undecided(self, calls: set[int]) -> None:

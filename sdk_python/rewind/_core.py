@@ -171,9 +171,24 @@ class AsyncCore:
 def encode(value: Any) -> bytes:
     """JSON text of a request body; what JSON can't hold is refused here, with its reason."""
     try:
-        return orjson.dumps(value)
-    except TypeError as error:
+        try:
+            return orjson.dumps(value)
+        except TypeError as error:
+            if "64-bit" not in str(error):
+                raise
+            return orjson.dumps(_with_doubles(value))
+    except (TypeError, OverflowError) as error:
         raise TypeError(f"this value can't be sent as JSON: {error}") from error
+
+
+def _with_doubles(value: Any) -> Any:
+    """Integers that have no 64 bits as the server reads them: JSON's numbers are JavaScript's."""
+    if isinstance(value, dict):
+        return {name: _with_doubles(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_doubles(item) for item in value]
+    wide = isinstance(value, int) and not -(2**63) <= value < 2**64
+    return float(value) if wide else value
 
 
 def decode(response: Response) -> Decoded:

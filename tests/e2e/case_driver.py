@@ -9,6 +9,8 @@ Likewise time is advanced, and a signal sent, only when the run waits for nothin
 import asyncio
 import heapq
 import json
+import os
+import random
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -17,15 +19,28 @@ from typing import Any, Protocol, Self
 
 import rewind
 
+from sandbox.journal.canonical import parse_json
 from tests.e2e.stack import Database, eventually
 
 CASES = Path(__file__).resolve().parents[1] / "cases" / "scripts"
 UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 RUN_TIMEOUT_S = 120
+FIRST, SAMPLE = 15, 5
 
 
 def case_names() -> list[str]:
-    return sorted(path.name for path in CASES.iterdir() if path.is_dir())
+    """Those that this driver can play: calls are completed and signals sent before any timer is due.
+
+    The first show every feature of the platform; of the others, which are about the language, a sample by a printed
+    seed. With REWIND_SOAK=1 all.
+    """
+    names = sorted(path.name for path in CASES.iterdir() if path.is_dir())
+    played = [name for name in names if "timed" not in json.loads((CASES / name / "tools.json").read_text())]
+    if os.environ.get("REWIND_SOAK") == "1":
+        return played
+    seed = int(os.environ.get("REWIND_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
+    print(f"\ncases by seed {seed}")
+    return played[:FIRST] + sorted(random.Random(seed).sample(played[FIRST:], SAMPLE))
 
 
 def milliseconds(text: str | None) -> int:
@@ -48,8 +63,8 @@ class Case:
         return cls(
             name,
             (folder / "script.ts").read_text(),
-            json.loads((folder / "tools.json").read_text()),
-            json.loads((folder / "expected.json").read_text()),
+            parse_json((folder / "tools.json").read_text()),  # type: ignore[arg-type]
+            parse_json((folder / "expected.json").read_text()),  # type: ignore[arg-type]
         )
 
     @property
@@ -158,7 +173,8 @@ class Player:
         heapq.heappush(world.held, held)
         await held.release
         if "error" in row:
-            raise rewind.ToolError(row["error"]["message"], code=row["error"].get("code"))
+            error = row["error"]
+            raise rewind.ToolError(error["message"], code=error.get("code"), data=error.get("data"))
         return row["result"]
 
     async def start(self, case: Case) -> World:

@@ -272,6 +272,14 @@ async def test_ids_cannot_reach_other_routes(api: FakeApi, client: AsyncRewind) 
 async def test_values_that_are_no_json(client: AsyncRewind) -> None:
     with pytest.raises(TypeError, match="can't be sent as JSON"):
         await client.runs.start(script="x", input={"a": object()})
+    with pytest.raises(TypeError, match="can't be sent as JSON"):
+        await client.runs.start(script="x", input=10**400)
+
+
+async def test_numbers_are_those_of_javascript(api: FakeApi, client: AsyncRewind) -> None:
+    api.on("POST /v1/runs", run_json())
+    await client.runs.start(script="x", input={"a": [10**21, -(2**70), (2**64,)], "b": 2**53 + 1})
+    assert api.requests[-1].json()["input"] == {"a": [1e21, -(2.0**70), [2.0**64]], "b": 2**53 + 1}
 
 
 # -- blocking

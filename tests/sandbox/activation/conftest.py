@@ -1,6 +1,5 @@
 """Scripts tried in virtual time in real, confined children; their journals replayed."""
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ from sandbox.activation.setup import pinned_tools
 from sandbox.activation.texts import Texts
 from sandbox.isolate.compiled import Compiled
 from sandbox.isolate.pool import ChildPool
+from sandbox.journal.canonical import parse_json
 from sandbox.journal.entries import Limits
 from sandbox.journal.ids import Epoch, NamespaceId, RunId
 from sandbox.journal.state import fold
@@ -36,7 +36,7 @@ class Stage:
         definitions = [{"name": tool} if isinstance(tool, str) else tool for tool in tools]
         definitions += [{"name": name, "approval": True} for name in gated]
         asked = {"source": source, "epoch": 1, "tools": definitions, "namespace": "acme", **question}
-        report = json.loads(orjson.dumps(await try_script(self.pool, asked, NAMESPACE)))
+        report: Json = parse_json(orjson.dumps(await try_script(self.pool, asked, NAMESPACE)))
         if "journal" in report:
             state = fold(decoded([stored_of_wire(entry) for entry in report["journal"]]))
             assert state.status == report["status"]  # its journal is one that a run can have
@@ -57,7 +57,7 @@ class Stage:
         definitions += [{"name": name, "approval": True} for name in gated]
         play = Play(RunId(run), NAMESPACE, "acme", Epoch(1), compiled, pinned_tools(definitions), Limits())
         entries = [stored_of_wire(entry) for entry in journal]
-        return json.loads(orjson.dumps(await replay_run(self.pool, play, entries, Texts(), **options)))
+        return parse_json(orjson.dumps(await replay_run(self.pool, play, entries, Texts(), **options)))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -209,6 +209,8 @@ class World:
                         "retryable": False,
                         **outcome.error,
                     }
+                    if event["error"]["data"] is not None:
+                        event["error"]["data"] = value(event["error"]["data"])
                 self._push(time + outcome.after_ms, event)
             case "start_timer":
                 due = command["at"] if command["at"] is not None else time + max(command["delay"], 0)
