@@ -107,6 +107,9 @@ class Allowed:
         return any(judged in network for network in self._networks if network.version == judged.version)
 
 
+_LOOPBACK = ipaddress.ip_address("127.0.0.1")
+
+
 class GuardedBackend(httpcore2.AnyIOBackend):
     """Connects to checked addresses only."""
 
@@ -171,7 +174,7 @@ class Egress:
 
     def lists(self, host: str) -> bool:
         """Whether the deployment names this host, or the address that it is, in REWIND_EGRESS_ALLOW."""
-        address = _literal(host)
+        address = _LOOPBACK if _is_localhost(host) else _literal(host)
         return self._allowed.host(host) or (address is not None and self._allowed.address(address))
 
     def may_be_public(self, host: str) -> bool:
@@ -184,6 +187,12 @@ class Egress:
 
     def close(self) -> None:
         self._resolvers.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_localhost(host: str) -> bool:
+    """These names mean loopback, whatever a resolver says (RFC 6761); the guard looks at the address nevertheless."""
+    name = host.lower().rstrip(".")
+    return name == "localhost" or name.endswith(".localhost")
 
 
 def _literal(host: str) -> Address | None:

@@ -185,3 +185,15 @@ async def test_a_body_is_cut_at_its_limit() -> None:
     assert b"".join([chunk async for chunk in LimitedStream(Body(), 12)]) == b"1234" * 3
     with pytest.raises(ResponseTooLarge):
         _ = [chunk async for chunk in LimitedStream(Body(), 11)]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST.", "app.localhost", "127.0.0.1"])
+def test_localhost_is_listed_where_loopback_is(host: str) -> None:
+    with (
+        contextlib.closing(Egress(["127.0.0.0/8", "::1"])) as development,
+        contextlib.closing(Egress()) as production,
+    ):
+        assert development.lists(host)
+        assert not production.lists(host)
+        assert not production.may_be_public(host)
+        assert not development.lists("localhost.example.com")

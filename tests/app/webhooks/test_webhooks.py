@@ -322,7 +322,7 @@ async def test_a_ping_goes_to_one_endpoint(own_api: Api, receiver: Receiver) -> 
     "url",
     [
         "ftp://example.com/x", "example.com", "http://example.com/hook", "https://user:pass@example.com/",
-        "https://10.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "https://localhost/",
+        "https://10.0.0.1/", "https://169.254.169.254/latest", "https://[::1]/", "https://printer.local/",
         "https://example.com/#x", "https://", "https://[bad/", "https://example.com:99999/",
     ],
 )  # fmt: skip
