@@ -565,6 +565,52 @@ $$;
 
 COMMENT ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) IS 'An attempt that is never reported is made again when its lease has ended.';
 
+CREATE FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) RETURNS TABLE(organization_id uuid, endpoint_id uuid, id uuid, namespace_id uuid, event_id uuid, attempt integer, failures integer, url text, secret bytea, previous_secret bytea, body bytea)
+    LANGUAGE sql
+    AS $$
+  with now as materialized (select now_ms() as at),
+  waiting as (
+    select distinct d.organization_id, d.endpoint_id from deliveries d, now where d.next_at <= now.at),
+  busy as materialized (
+    select w.organization_id, count(b.id) as n
+    from now cross join (select distinct organization_id from waiting) w
+      left join deliveries b on b.organization_id = w.organization_id and b.lease_until > now.at
+    group by w.organization_id),
+  ranked as (
+    select found.organization_id, found.endpoint_id, found.id,
+      busy.n + row_number() over (partition by found.organization_id order by found.next_at) as rank
+    from now cross join waiting w
+      join busy on busy.organization_id = w.organization_id
+      join webhook_endpoints e on e.organization_id = w.organization_id and e.id = w.endpoint_id
+        and e.disabled_at is null
+      cross join lateral (
+        select d.organization_id, d.endpoint_id, d.id, d.next_at from deliveries d
+        where d.organization_id = e.organization_id and d.endpoint_id = e.id and d.next_at <= now.at
+        order by d.next_at
+        limit greatest(0, p_per_endpoint - (select count(*) from deliveries b where b.organization_id = e.organization_id
+          and b.endpoint_id = e.id and b.lease_until > now.at))) found),
+  picked as (
+    select r.organization_id, r.endpoint_id, r.id from ranked r where r.rank <= p_share
+    order by r.rank, random() limit p_limit),
+  due as (
+    select d.organization_id, d.endpoint_id, d.id from now, deliveries d
+    where (d.organization_id, d.endpoint_id, d.id) in (select p.organization_id, p.endpoint_id, p.id from picked p)
+      and d.next_at <= now.at
+    for update of d skip locked),
+  leased as (
+    update deliveries d set attempt = d.attempt + 1, at = now.at, next_at = now.at + p_lease_ms,
+        lease_until = now.at + p_lease_ms
+      from due, now where d.organization_id = due.organization_id and d.endpoint_id = due.endpoint_id and d.id = due.id
+      returning d.*)
+  select l.organization_id, l.endpoint_id, l.id, l.namespace_id, l.event_id, l.attempt, l.failures, e.url, e.secret,
+    case when e.previous_until > now.at then e.previous_secret end, v.body
+  from leased l, now, webhook_endpoints e, events v
+  where e.organization_id = l.organization_id and e.id = l.endpoint_id
+    and v.namespace_id = l.namespace_id and v.id = l.event_id and v.body is not null
+$$;
+
+COMMENT ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) IS 'p_share: of one organization, under way on all hosts. An attempt that is never reported is made again when its lease has ended.';
+
 CREATE FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[] DEFAULT '{}'::uuid[], p_busy integer[] DEFAULT '{}'::integer[], p_share integer DEFAULT 2147483647) RETURNS TABLE(namespace_id uuid, run_id uuid, epoch smallint, owner_epoch integer, commands integer, delivered integer, next_seq integer)
     LANGUAGE plpgsql
     AS $$
@@ -3920,6 +3966,12 @@ GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint in
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_request;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_worker;
 GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_lease_ms bigint) TO rewind_retention;
+
+REVOKE ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) TO rewind_api;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) TO rewind_request;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) TO rewind_worker;
+GRANT ALL ON FUNCTION public.claim_deliveries(p_limit integer, p_per_endpoint integer, p_share integer, p_lease_ms bigint) TO rewind_retention;
 
 REVOKE ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) FROM PUBLIC;
 GRANT ALL ON FUNCTION public.claim_runs(p_worker bigint, p_epochs smallint[], p_limit integer, p_busy_ns uuid[], p_busy integer[], p_share integer) TO rewind_api;

@@ -22,9 +22,11 @@ TIMEOUT_S = 15.0
 LEASE_MS = 30_000
 """Beyond the timeout: an attempt that nobody reports is made again then."""
 EVERY_S = 0.5
-AT_ONCE = 64
+AT_ONCE = 256
 PER_ENDPOINT = 4
 """Deliveries to one endpoint under way at the same time, on all hosts together."""
+PER_ORGANIZATION = 16
+"""Likewise, to all endpoints of one organization: receivers that hang cost their owner's places."""
 ANSWER_BYTES_MAX = 4_096
 """Of an answer's body so much is kept; the rest is not read."""
 BACKOFF_S = (5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 50_400, 64_800, 79_200)
@@ -46,7 +48,7 @@ class Sender:
         self._box = box
         self._sealing = sealing
         self._client = httpx2.AsyncClient(
-            transport=egress.transport(), timeout=TIMEOUT_S, follow_redirects=False
+            transport=egress.transport(connections_max=AT_ONCE), timeout=TIMEOUT_S, follow_redirects=False
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._look = asyncio.Event()
@@ -70,7 +72,9 @@ class Sender:
         room = AT_ONCE - len(self._tasks)
         if room <= 0:
             return 0
-        now, leased = await self._deliveries.claim(room, per_endpoint=PER_ENDPOINT, lease_ms=LEASE_MS)
+        now, leased = await self._deliveries.claim(
+            room, per_endpoint=PER_ENDPOINT, per_organization=PER_ORGANIZATION, lease_ms=LEASE_MS
+        )
         for one in leased:
             task = asyncio.create_task(self._deliver(one, now))
             self._tasks.add(task)

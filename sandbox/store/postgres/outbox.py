@@ -203,11 +203,15 @@ class DeliveryQueue:
         self._pool = pool
         self._switched_off = switched_off
 
-    async def claim(self, limit: int, *, per_endpoint: int, lease_ms: int) -> tuple[TimeMs, list[Leased]]:
-        """Lease what is due: (now, deliveries). No endpoint has more than its share under way, on all hosts."""
+    async def claim(
+        self, limit: int, *, per_endpoint: int, per_organization: int, lease_ms: int
+    ) -> tuple[TimeMs, list[Leased]]:
+        """Lease what is due: (now, deliveries). Nobody has more than their share under way, on all hosts; who has
+        least comes first.
+        """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select * from claim_deliveries($1, $2, $3)", limit, per_endpoint, lease_ms
+                "select * from claim_deliveries($1, $2, $3, $4)", limit, per_endpoint, per_organization, lease_ms
             )
             now = TimeMs(await connection.fetchval("select now_ms()"))
         return now, [
