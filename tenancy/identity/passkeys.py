@@ -31,7 +31,7 @@ from tenancy.errors import NotFound, Unauthenticated
 from tenancy.identity import repository
 from tenancy.people import mail
 from tenancy.people.service import Client, Session, digest, send
-from tenancy.people.throttle import address_subject, note_failed, refuse_blocked
+from tenancy.people.throttle import address_subject, count_at_address, succeeded_at_address
 
 CEREMONY_TTL_MS = 300_000
 PASSKEYS_MAX = 20
@@ -129,15 +129,16 @@ class Passkeys:
         """The person whose passkey signed. Errors: Unauthenticated, TooManyAttempts."""
         address = address_subject(client.ip)
         async with acquired(self.pool) as connection:
-            await refuse_blocked(connection, [address])
+            await count_at_address(connection, address)
         try:
-            return await self._proven(credential)
-        except Unauthenticated as error:
+            person = await self._proven(credential)
+        except NotBelieved as error:
             async with acquired(self.pool) as connection:
-                await note_failed(connection, f"passkey:{address}", address)
-                if isinstance(error, NotBelieved):
-                    await audit_failed_sign_in(connection, client.ip, "passkey", person=error.person)
+                await audit_failed_sign_in(connection, client.ip, "passkey", person=error.person)
             raise
+        async with acquired(self.pool) as connection:
+            await succeeded_at_address(connection, address)
+        return person
 
     async def _proven(self, credential: str) -> str:
         try:

@@ -21,7 +21,7 @@ from tenancy.people import mail
 from tenancy.people import repository as people
 from tenancy.people.oidc import Account, OidcClient, Provider, SignInFailed
 from tenancy.people.service import Client, checked_email, digest, new_secret, send
-from tenancy.people.throttle import FORGET_MS, address_subject, refuse_blocked
+from tenancy.people.throttle import address_subject, count_or_refuse
 from tenancy.repository import now_ms
 from tenancy.secrets import SecretBox
 
@@ -81,14 +81,8 @@ class Providers:
         """Errors: NotFound, SignInFailed, TooManyAttempts, Unavailable."""
         subject = f"oidc:{address_subject(client.ip)}"
         async with acquired(self._pool) as connection:
-            await refuse_blocked(connection, [subject])
-            await people.note_failure(
-                connection,
-                subject,
-                free=BEGUN_FREE,
-                first_ms=BEGUN_FIRST_MS,
-                most_ms=BEGUN_MOST_MS,
-                forget_ms=FORGET_MS,
+            await count_or_refuse(
+                connection, subject, free=BEGUN_FREE, first_ms=BEGUN_FIRST_MS, most_ms=BEGUN_MOST_MS
             )
             found, _ = await self._provider(connection, provider)
         asked = await self._client.ask(found, self.redirect_uri(provider))

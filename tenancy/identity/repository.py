@@ -71,6 +71,11 @@ async def take_step(connection: Any, sha256: bytes, kind: str) -> Step | None:
     )
 
 
+async def end_steps(connection: Any, person: str) -> None:
+    """Sign-ins that somebody is in the middle of: what was proven for them counts no more."""
+    await connection.execute("delete from sign_in_steps where person_id = $1", person)
+
+
 def _step(row: Any) -> Step | None:
     if row is None:
         return None

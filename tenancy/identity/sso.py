@@ -106,6 +106,7 @@ class Sso:
         await self._client.check(issuer)
         async with acquired(self._pool) as connection, connection.transaction():
             await people.lock_members(connection, own.organization)
+            await self._require_owner_of_policy(connection, own)
             if len(await repository.list_connections(connection, own.organization)) >= CONNECTIONS_MAX:
                 raise ApiError(f"An organization has at most {CONNECTIONS_MAX} providers: remove one.")
             id_ = new_id(await now_ms(connection))
@@ -133,8 +134,7 @@ class Sso:
         async with acquired(self._pool) as connection, connection.transaction():
             await people.lock_members(connection, own.organization)
             rows = await repository.list_connections(connection, own.organization)
-            required = [row for row in await self._domains(connection, own) if row["sso_required_at"]]
-            if len(rows) == 1 and required:
+            if await self._require_owner_of_policy(connection, own) and len(rows) == 1:
                 raise ApiError(
                     "Sign-in by SSO is required: no longer require it, then remove the last provider."
                 )
@@ -186,6 +186,8 @@ class Sso:
     async def remove_domain(self, session: Session, own: Membership, domain: str) -> None:
         require_role(own.role, Role.ADMIN)
         async with acquired(self._pool) as connection, connection.transaction():
+            await people.lock_members(connection, own.organization)
+            await self._require_owner_of_policy(connection, own)
             if not await repository.delete_domain(connection, own.organization, domain):
                 raise NotFound("There is no such domain here.")
             await _audit(connection, session, own, Act("domain.remove", f"domain:{domain}"))
@@ -211,6 +213,18 @@ class Sso:
             await repository.require_domain(connection, own.organization, domain, on=on)
             act = Act("sso.require" if on else "sso.allow_passwords", f"domain:{domain}")
             await _audit(connection, session, own, act)
+
+    async def _require_owner_of_policy(self, connection: Any, own: Membership) -> bool:
+        """Whether SSO is required: then owners alone say who proves members to be who they are, and for which domains.
+
+        An admin who replaced the provider, or took the domain away, would have undone what owners have decided.
+        """
+        required = any(row["sso_required_at"] for row in await self._domains(connection, own))
+        if required and own.role < Role.OWNER:
+            raise InsufficientScope(
+                "Sign-in by SSO is required here: only owners change its providers and domains."
+            )
+        return required
 
     async def _domain(self, own: Membership, domain: str) -> Any:
         async with acquired(self._pool) as connection:

@@ -22,7 +22,7 @@ from tenancy.people import mail
 from tenancy.people import repository as people
 from tenancy.people.repository import PersonRow
 from tenancy.people.service import Client, People, Session, digest, new_secret, send
-from tenancy.people.throttle import address_subject, note_failed, refuse_blocked
+from tenancy.people.throttle import address_subject, count_attempt, succeeded
 from tenancy.repository import now_ms
 from tenancy.secrets import SecretBox
 
@@ -92,14 +92,14 @@ class Totp:
     async def _check(self, client: Client, person: str, code: str) -> None:
         """One of the app's codes or a recovery code, each once. Errors: Unauthenticated, TooManyAttempts."""
         account, address = code_subject(person), address_subject(client.ip)
+        async with acquired(self._pool) as connection:
+            await count_attempt(connection, account, address)
         async with acquired(self._pool) as connection, connection.transaction():
-            await refuse_blocked(connection, [account, address])
             found = await people.get_person(connection, person)
             if found is not None and await self._takes(connection, found, code):
-                await people.forget_failures(connection, account)
+                await succeeded(connection, account, address)
                 return
         async with acquired(self._pool) as connection:
-            await note_failed(connection, account, address)
             await audit_failed_sign_in(connection, client.ip, "code", person=person)
         raise Unauthenticated("This code is wrong, or has been used: take the next one that the app shows.")
 
@@ -154,20 +154,20 @@ class Totp:
         """Put the key in force; the recovery codes, which nobody sees again. Errors: Unauthenticated, TooManyAttempts."""
         account, address = code_subject(session.person), address_subject(client.ip)
         given = "".join(code.split())
+        async with acquired(self._pool) as connection:
+            await count_attempt(connection, account, address)
         async with acquired(self._pool) as connection, connection.transaction():
-            await refuse_blocked(connection, [account, address])
             found = await people.get_person(connection, session.person)
             step = None
             if found is not None and found.totp_since is None:
                 step = self._step(found, given, await now_ms(connection))
             if found is not None and step is not None:
                 await repository.confirm_totp(connection, found.id, step)
+                await succeeded(connection, account, address)
                 await people.delete_sessions(connection, found.id, but=session.id)
                 text = "From now on, signing in with your password takes a code of your authenticator app."
                 await send(connection, found.email, mail.second_factor(text))
                 return await _new_codes(connection, found.id)
-        async with acquired(self._pool) as connection:
-            await note_failed(connection, account, address)
         raise Unauthenticated("This is not the code of this moment: is the clock of your device right?")
 
     async def new_codes(self, client: Client, session: Session, password: str) -> list[str]:

@@ -217,40 +217,17 @@ async def delete_sessions(connection: Any, person: str, *, but: str | None = Non
     )
 
 
-# -- Throttling
-
-
-async def blocked_ms(connection: Any, subjects: list[str]) -> int:
-    """How long sign-ins of these accounts and addresses are refused; 0: they are not."""
-    until = await connection.fetchval(
-        "select max(blocked_until) - now_ms() from login_failures where subject = any ($1::text[])", subjects
-    )
-    return max(0, int(until or 0))
-
-
-async def note_failure(
-    connection: Any, subject: str, *, free: int, first_ms: int, most_ms: int, forget_ms: int
-) -> None:
-    """One more; beyond `free` of them each doubles the wait. Forgotten after `forget_ms` without another."""
-    await connection.execute(
-        "insert into login_failures as f (subject, failures, since, blocked_until) values ($1, 1, now_ms(), 0) "
-        "on conflict (subject) do update set since = now_ms(), "
-        "failures = case when f.since < now_ms() - $5 then 1 else least(f.failures + 1, 1000) end, "
-        "blocked_until = case when f.since < now_ms() - $5 or f.failures < $2 then 0 "
-        "else now_ms() + least($4::bigint, $3::bigint * (1 << least(f.failures - $2, 20))) end",
-        subject,
-        free,
-        first_ms,
-        most_ms,
-        forget_ms,
-    )
-
-
-async def forget_failures(connection: Any, subject: str) -> None:
-    await connection.execute("delete from login_failures where subject = $1", subject)
-
-
 # -- Members and invitations
+
+
+async def count_owned(connection: Any, person: str) -> int:
+    """Organizations that the person owns; nobody else counts them until this transaction ends."""
+    await connection.execute("select from people where id = $1 for update", person)
+    return int(
+        await connection.fetchval(
+            "select count(*) from members where person_id = $1 and role = 'owner'", person
+        )
+    )
 
 
 async def insert_member(

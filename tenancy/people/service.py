@@ -11,18 +11,28 @@ from uuid import UUID
 import asyncpg
 from email_validator import EmailNotValidError, validate_email
 
-from sandbox.journal.errors import ApiError, FieldError
+from sandbox.journal.errors import ApiError, FieldError, Unavailable
 from sandbox.journal.ids import OrganizationId
 from sandbox.store.postgres.connection import acquired
 from tenancy.audit import audit_failed_sign_in
 from tenancy.errors import NotFound, Unauthenticated
+from tenancy.identity.repository import end_steps
 from tenancy.ids import new_id
 from tenancy.models import Organization
 from tenancy.people import mail, repository
 from tenancy.people.mail import Mail
 from tenancy.people.passwords import Passwords, weakness
 from tenancy.people.repository import PersonRow
-from tenancy.people.throttle import FORGET_MS, account_subject, address_subject, note_failed, refuse_blocked
+from tenancy.people.throttle import (
+    FORGET_MS,
+    account_subject,
+    address_subject,
+    count_attempt,
+    count_or_refuse,
+    forgive,
+    not_made,
+    succeeded,
+)
 from tenancy.principals import Role
 from tenancy.repository import insert_organization, now_ms
 
@@ -32,6 +42,8 @@ SESSION_TTL_MS = 30 * 86_400_000
 SESSION_IDLE_MS = 7 * 86_400_000
 """A session that nobody used for so long is over."""
 TOUCH_EVERY_MS = 60_000
+OWNED_MAX = 50
+"""Organizations of one person: each has quotas of its own."""
 FRESH_MS = 600_000
 """So long after a sign-in, somebody without a password need not prove themselves again."""
 SECRET_BYTES = 32
@@ -134,9 +146,13 @@ class People:
         return await self.begin_session(client, person, method="password")
 
     async def create_organization(self, session: Session, name: str) -> OrganizationId:
-        """A further organization, which the person owns."""
+        """A further organization, which the person owns. Errors: ApiError, also when they own too many."""
         checked = checked_organization(name)
         async with acquired(self._pool) as connection, connection.transaction():
+            if await repository.count_owned(connection, session.person) >= OWNED_MAX:
+                raise _wrong(
+                    "organization", f"You own {OWNED_MAX} organizations, which is the most there may be."
+                )
             return await create_owned(connection, session.person, checked)
 
     # -- Signing in
@@ -282,25 +298,31 @@ class People:
     ) -> None:
         await repository.set_password(connection, person.id, password_hash)
         await repository.delete_sessions(connection, person.id, but=but)
-        await repository.forget_failures(connection, account_subject(person.email))
+        await end_steps(connection, person.id)
+        await forgive(connection, account_subject(person.email))
         await send(connection, person.email, mail.password_changed())
 
     # -- Throttling
 
     async def _prove(self, client: Client, email: str, password: str, known: str | None) -> None:
-        """Check a password; wrong ones make the account and the address wait.
+        """Check a password; each try counts before it is made, and wrong ones make the account and the address wait.
 
         Errors: Unauthenticated, TooManyAttempts.
         """
         account, address = account_subject(email), address_subject(client.ip)
         async with acquired(self._pool) as connection:
-            await refuse_blocked(connection, [account, address])
-        if await self._passwords.verify(password, known):
-            async with acquired(self._pool) as connection:
-                await repository.forget_failures(connection, account)
+            await count_attempt(connection, account, address)
+        try:
+            right = await self._passwords.verify(password, known)
+        except Unavailable:
+            async with acquired(self._pool) as connection, connection.transaction():
+                await not_made(connection, account, address)
+            raise
+        if right:
+            async with acquired(self._pool) as connection, connection.transaction():
+                await succeeded(connection, account, address)
             return
         async with acquired(self._pool) as connection:
-            await note_failed(connection, account, address)
             await audit_failed_sign_in(connection, client.ip, "password", email=email)
         raise Unauthenticated("E-mail and password do not fit together.")
 
@@ -308,14 +330,8 @@ class People:
         """An address that causes many mails has to wait: other people's boxes are not its to fill."""
         subject = f"mail:{address_subject(client.ip)}"
         async with acquired(self._pool) as connection:
-            await refuse_blocked(connection, [subject])
-            await repository.note_failure(
-                connection,
-                subject,
-                free=MAILS_PER_ADDRESS_FREE,
-                first_ms=60_000,
-                most_ms=FORGET_MS,
-                forget_ms=FORGET_MS,
+            await count_or_refuse(
+                connection, subject, free=MAILS_PER_ADDRESS_FREE, first_ms=60_000, most_ms=FORGET_MS
             )
 
 

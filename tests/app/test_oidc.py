@@ -9,9 +9,9 @@ import pytest
 
 from sandbox.store.blobs import BlobStore
 from sandbox.store.postgres.connection import acquired
-from tenancy.people import repository as people
 from tenancy.people.oidc import Provider
 from tenancy.people.throttle import address_subject
+from tenancy.throttling.repository import note_failure
 from tests.app.test_people import PASSWORD, Browser, mails
 from tests.fixtures.api import Api, running_api
 from tests.fixtures.database import Clock
@@ -233,7 +233,7 @@ async def test_who_is_signed_in_links_at_once(site: Api, provider: OidcProvider)
 async def test_an_address_may_begin_so_many(site: Api) -> None:
     async with acquired(site.store.pool) as connection:
         for _ in range(3):
-            await people.note_failure(
+            await note_failure(
                 connection,
                 f"oidc:{address_subject('203.0.113.77')}",
                 free=1,

@@ -8,7 +8,6 @@ import pytest
 
 from sandbox.store.postgres.connection import acquired
 from tenancy.mails.repository import latest_mails
-from tenancy.people.throttle import ADDRESS_FREE, account_subject, address_subject, note_failed
 from tests.fixtures.api import SCRIPT, Api
 from tests.fixtures.database import Clock
 
@@ -171,14 +170,6 @@ async def test_wrong_passwords_make_the_account_wait(own_api: Api, clock: Clock)
     assert "try again in" in blocked.text
     clock.advance(2_001)
     assert (await other.log_in("joe@example.com")).status_code == 303
-
-
-async def test_an_address_that_tries_many_accounts_waits(own_api: Api) -> None:
-    async with acquired(own_api.store.pool) as connection:
-        for number in range(ADDRESS_FREE + 1):
-            await note_failed(connection, account_subject(f"{number}@x"), address_subject("203.0.113.5"))
-    assert (await Browser(own_api, "203.0.113.5").log_in("fresh@example.com")).status_code == 429
-    assert (await Browser(own_api, "203.0.113.6").log_in("fresh@example.com")).status_code == 401
 
 
 async def test_forms_of_other_sites_are_not_taken(own_api: Api) -> None:

@@ -168,6 +168,34 @@ async def test_sso_is_required(site: Api, provider: OidcProvider, zone: Zone) ->
     assert (await Browser(site).log_in("m@req.example")).status_code == 303
 
 
+async def test_an_admin_undoes_nothing_that_owners_require(
+    site: Api, provider: OidcProvider, zone: Zone
+) -> None:
+    """Neither by taking the domain away, nor by a provider of their own in place of the organization's."""
+    owner, admin = Browser(site), Browser(site)
+    organization = await owner.sign_up("own@firm.example")
+    path, settings = await connect(owner, organization, provider), f"/sso?organization={organization}"
+    fields = {"do": "invite", "email": "adm@elsewhere.example", "role": "admin"}
+    await owner.post(f"/members?organization={organization}", fields)
+    await admin.post(await link(site, "adm@elsewhere.example"), {"password": PASSWORD})
+    await prove(admin, organization, zone, "firm.example")
+    provider.person("own", email="own@firm.example", email_verified=True)
+    assert await come_in(owner, path, provider, "own") == 303
+    assert "by SSO only" in (await owner.post(settings, {"do": "require", "domain": "firm.example"})).text
+    mine = {"name": "mine", "issuer": provider.url, "client_id": "x", "client_secret": "", "join_role": ""}
+    for wanted in (
+        {"do": "allow", "domain": "firm.example"},
+        {"do": "remove_domain", "domain": "firm.example"},
+        {"do": "disconnect", "connection": path.rpartition("/")[2]},
+        {"do": "connect", **mine},
+    ):
+        assert (await admin.post(settings, wanted)).status_code == 403, wanted
+    await owner.post(settings, {"do": "allow", "domain": "firm.example"})
+    assert (
+        "is removed" in (await admin.post(settings, {"do": "remove_domain", "domain": "firm.example"})).text
+    )
+
+
 async def test_a_provider_that_is_removed_signs_its_people_out(
     site: Api, provider: OidcProvider, zone: Zone
 ) -> None:

@@ -211,7 +211,11 @@ class DeliveryQueue:
         """
         async with acquired(self._pool) as connection:
             rows = await connection.fetch(
-                "select * from claim_deliveries($1, $2, $3, $4)", limit, per_endpoint, per_organization, lease_ms
+                "select * from claim_deliveries($1, $2, $3, $4)",
+                limit,
+                per_endpoint,
+                per_organization,
+                lease_ms,
             )
             now = TimeMs(await connection.fetchval("select now_ms()"))
         return now, [
