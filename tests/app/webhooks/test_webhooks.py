@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from standardwebhooks.webhooks import WebhookVerificationError
 
-from app.webhooks.sender import BACKOFF_S, PER_ENDPOINTfrom sandbox.journal.entries import ScriptError
+from app.webhooks.sender import BACKOFF_S, PER_ENDPOINT
+from sandbox.journal.entries import ScriptError
 from sandbox.store.postgres.connection import acquired
 from tenancy.mails.repository import latest_mails
 from tests.fixtures.api import Api
