@@ -123,28 +123,34 @@ def examine(environ: Mapping[str, str], data: Path) -> Report:
     values = {name: environ.get(name) or found[name] for name in found}
     _examine_keys(report, environ)
     _examine_sandbox(report, environ)
-    _examine_database(report, values["REWIND_DATABASE_URL"])
-    _examine_objects(report, values["REWIND_S3_URL"])
+    _examine_database(
+        report,
+        values["REWIND_DATABASE_URL"],
+        _help("REWIND_DATABASE_URL", environ, "check it, and that Postgres runs"),
+    )
+    _examine_objects(
+        report, values["REWIND_S3_URL"], _help("REWIND_S3_URL", environ, "check it, and that the store runs")
+    )
     return report
 
 
 def text_of(report: Report) -> str:
     """For a person, by subject; problems last, each with what to do."""
     lines = ["Settings"]
-    lines += [f"  {setting.name:<27} {setting.value}  ({setting.source})" for setting in report.settings]
+    lines += [f"  {setting.name:<30} {setting.value}  ({setting.source})" for setting in report.settings]
     lines += ["", "Versions"]
-    lines += [f"  {name:<27} {found}" for name, found in report.versions.items()]
+    lines += [f"  {name:<30} {found}" for name, found in report.versions.items()]
     lines += ["", "Confinement of scripts"]
-    lines += [f"  {layer:<27} {found}" for layer, found in report.confinement.items()] or ["  not known"]
+    lines += [f"  {layer:<30} {found}" for layer, found in report.confinement.items()] or ["  not known"]
     lines += ["", "Services"]
-    lines.append(f"  {'database':<27} {_database_text(report)}")
-    lines.append(f"  {'object store':<27} {'reachable' if report.object_store else 'not reachable'}")
+    lines.append(f"  {'database':<30} {_database_text(report)}")
+    lines.append(f"  {'object store':<30} {'reachable' if report.object_store else 'not reachable'}")
     served = ", ".join(map(str, report.epochs["served"]))
-    lines.append(f"  {'epochs':<27} {served}; new runs get {report.epochs['current']}")
+    lines.append(f"  {'epochs':<30} {served}; new runs get {report.epochs['current']}")
     for worker in report.database.workers if report.database else ():
         epochs = ", ".join(map(str, worker.epochs))
         lines.append(
-            f"  {'worker':<27} {worker.host} pid {worker.pid}, epochs {epochs}, heard of {worker.silent_ms} ms ago"
+            f"  {'worker':<30} {worker.host} pid {worker.pid}, epochs {epochs}, heard of {worker.silent_ms} ms ago"
         )
     lines += ["", "Nothing is missing." if not report.problems else "Missing"]
     for problem in report.problems:
@@ -239,7 +245,14 @@ def _examine_sandbox(report: Report, environ: Mapping[str, str]) -> None:
         )
 
 
-def _examine_database(report: Report, url: str) -> None:
+def _help(name: str, environ: Mapping[str, str], named: str) -> str:
+    """What to do when the service at `name` does not answer."""
+    if environ.get(name):
+        return f"{name} names it: {named}"
+    return "the `rewind dev` of this folder has ended without stopping its services: start it again"
+
+
+def _examine_database(report: Report, url: str, advice: str) -> None:
     if not url:
         report.miss("there is no database", "start `rewind dev`, or set REWIND_DATABASE_URL")
         return
@@ -254,9 +267,7 @@ def _examine_database(report: Report, url: str) -> None:
         report.miss(f"the database is not of this build: {error}", "use the build that upgraded it")
         return
     except (DatabaseUnreachable, asyncpg.PostgresError, *LOST) as error:
-        report.miss(
-            f"the database does not answer: {error}", "check REWIND_DATABASE_URL and that Postgres runs"
-        )
+        report.miss(f"the database does not answer: {error}", advice)
         return
     if not any(CURRENT in worker.epochs for worker in report.database.workers):
         report.miss(f"no live worker serves epoch {CURRENT}", "start `rewind worker`")
@@ -266,7 +277,7 @@ def _examine_database(report: Report, url: str) -> None:
         )
 
 
-def _examine_objects(report: Report, url: str) -> None:
+def _examine_objects(report: Report, url: str, advice: str) -> None:
     if not url:
         report.miss("there is no object store", "start `rewind dev`, or set REWIND_S3_URL")
         return
@@ -280,7 +291,7 @@ def _examine_objects(report: Report, url: str) -> None:
         if not report.object_store:
             report.miss("the bucket of REWIND_S3_URL does not exist", "create it")
     except Unavailable as error:
-        report.miss(str(error), "check REWIND_S3_URL and that the store runs")
+        report.miss(str(error), advice)
     finally:
         store.close()
 

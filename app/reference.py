@@ -1,8 +1,11 @@
 """`/docs`: the HTTP API for people, made from the OpenAPI document alone, without scripts and without other hosts."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup, escape
 
 from dashboard.web import template
 
@@ -10,6 +13,8 @@ Document = Mapping[str, Any]
 
 METHODS = ("get", "post", "put", "patch", "delete")
 ROOT_GROUP = "server"
+_MARKS = re.compile(r"(`[^`]+`|(?<!\w)\*\w+\*(?!\w)|\n\n)")
+_SENTENCE = re.compile(r"(?<=[.!?:;]) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +22,7 @@ class Field:
     name: str
     type: str
     required: bool
-    about: str
+    about: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,9 @@ class Operation:
     id: str
     method: str
     path: str
-    about: str
+    about: Markup
+    lead: Markup
+    """Its first sentence, which stands beside the path."""
     scope: str | None
     parameters: tuple[Field, ...]
     body: Shape | None
@@ -64,7 +71,7 @@ def reference_page(document: Document) -> str:
     return template("reference.html").render(
         session=None,
         version=document["info"]["version"],
-        about=document["info"]["description"],
+        about=_marked(document["info"]["description"]),
         groups=sorted(groups.items()),
         schemas=[(name, _fields(schema), _type(schema)) for name, schema in sorted(schemas.items())],
     )
@@ -80,18 +87,20 @@ def _operation(path: str, method: str, operation: Document) -> Operation:
     body = operation.get("requestBody", {}).get("content")
     taken = [(code, responses[code]) for code in sorted(responses) if code < "400"]
     refused = [(code, responses[code]) for code in sorted(responses) if code >= "400"]
+    about = str(operation.get("description") or operation.get("summary") or "")
     return Operation(
         id=f"{method}-{path.strip('/').replace('/', '-').replace('{', '').replace('}', '')}",
         method=method.upper(),
         path=path,
-        about=str(operation.get("description") or operation.get("summary") or ""),
+        about=_marked(about),
+        lead=_marked(_lead(about)),
         scope=operation.get("x-required-scope"),
         parameters=tuple(
             Field(
                 f"{one['name']} ({one['in']})",
                 _type(one.get("schema", {})),
                 bool(one.get("required")),
-                one.get("description", ""),
+                _marked(one.get("description", "")),
             )
             for one in operation.get("parameters", ())
         ),
@@ -99,6 +108,26 @@ def _operation(path: str, method: str, operation: Document) -> Operation:
         answers=tuple((code, _shape(answer.get("content"))) for code, answer in taken),
         refusals=tuple((code, answer["description"].replace("`", "")) for code, answer in refused),
     )
+
+
+def _marked(text: str) -> Markup:
+    """Descriptions are written as Markdown: its code and emphasis are shown as such, and paragraphs apart."""
+    return Markup("").join(map(_piece, _MARKS.split(text.strip())))
+
+
+def _piece(text: str) -> Markup:
+    """A piece of a description, marked or not."""
+    if text == "\n\n":
+        return Markup("<br><br>")
+    for mark, shown in (("`", Markup("<code>{}</code>")), ("*", Markup("<em>{}</em>"))):
+        if len(text) > 2 and text[0] == text[-1] == mark:
+            return shown.format(text[1:-1])
+    return escape(text)
+
+
+def _lead(about: str) -> str:
+    """The first sentence; a dot within a name or a number ends none."""
+    return _SENTENCE.split(about.strip().replace("\n", " "), maxsplit=1)[0]
 
 
 def _shape(content: Document | None) -> Shape | None:
@@ -113,7 +142,7 @@ def _shape(content: Document | None) -> Shape | None:
 def _fields(schema: Document) -> tuple[Field, ...]:
     required = schema.get("required", ())
     return tuple(
-        Field(name, _type(one), name in required, one.get("description", ""))
+        Field(name, _type(one), name in required, _marked(one.get("description", "")))
         for name, one in schema.get("properties", {}).items()
     )
 

@@ -29,6 +29,7 @@ REASON_MAX = 1_000
 NAME_MAX = 100
 MINUTES_DEFAULT, MINUTES_MAX = 15, 60
 SAME_NAME_SHOWN = 10
+UPGRADE = "`rewind db upgrade` brings it up to this build."
 
 
 class NotNow(ApiError):
@@ -46,16 +47,24 @@ class Operator:
     @classmethod
     @asynccontextmanager
     async def at(cls, url: str, name: str) -> AsyncIterator[Self]:
-        """Errors: ApiError for a name that is none; Unavailable."""
+        """Errors: ApiError for a name that is none, NotNow for a database that is not upgraded; Unavailable."""
         if not 1 <= len(name) <= NAME_MAX or not name.isprintable():
             raise ApiError(f"--by takes the operator's name, of 1 to {NAME_MAX} printable characters.")
         try:
             connection = await connect(url, role="rewind_api", name="admin", planner=False)
+        except asyncpg.InvalidParameterValueError as error:  # our roles are not there
+            raise NotNow(f"This database has no Rewind in it ({error}): {UPGRADE}") from error
         except LOST as error:
             raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
         try:
             await repository.name_operator(connection, name)
             yield cls(connection, Actor("operator", name))
+        except (
+            asyncpg.UndefinedTableError,
+            asyncpg.UndefinedColumnError,
+            asyncpg.UndefinedFunctionError,
+        ) as error:
+            raise NotNow(f"This database is older than this build ({error}): {UPGRADE}") from error
         except LOST as error:
             raise Unavailable(f"the database is not reachable: {error or type(error).__name__}") from error
         finally:

@@ -65,6 +65,7 @@ async def list_keys(
 @router.get("/{key}", responses={200: {"model": KeyView}})
 @needs(Scope.MANAGE, role=Role.ADMIN)
 async def get_key(key: str, caller: Caller, services: Edge) -> Response:
+    """A key without its secret: its name, scopes, networks, and when it was last used."""
     return json_response(_view(await services.keys.get(caller.organization, key)))
 
 

@@ -55,6 +55,7 @@ async def put_namespace(
 @router.get("/{name}", responses={200: {"model": NamespaceView}})
 @needs(Scope.MANAGE)
 async def get_namespace(name: str, caller: Caller, services: Edge) -> Response:
+    """The namespace: its labels, how long it keeps ended runs, and whether it is suspended."""
     return json_response(_view(await services.namespaces.get(caller, name)))
 
 

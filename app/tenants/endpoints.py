@@ -106,6 +106,7 @@ async def list_tokens(
 @router.get("/tokens/{token}", responses={200: {"model": TokenView}})
 @needs(Scope.MANAGE)
 async def get_token(token: str, caller: Caller, services: Edge) -> Response:
+    """A token without its secret: its scopes, what it is narrowed to, and when it was last used."""
     return json_response(_token_view(*await services.tenancy.get_token(caller, token)))
 
 

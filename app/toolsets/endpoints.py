@@ -66,6 +66,7 @@ async def list_toolsets(
 @router.get("/{name}", responses={200: {"model": ToolsetView}})
 @needs(Scope.RUNS_READ)
 async def get_toolset(name: Reference, caller: Caller, services: Edge) -> Response:
+    """The tools that are pinned: those of the latest version, or of `name@sha256:…`."""
     return json_response(await services.toolsets.get(caller, name))
 
 

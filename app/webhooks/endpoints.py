@@ -66,6 +66,7 @@ async def list_webhooks(
 @router.get("/webhooks/{webhook}", responses={200: {"model": WebhookView}})
 @needs(Scope.MANAGE)
 async def get_webhook(webhook: str, caller: Caller, services: Edge) -> Response:
+    """An endpoint without its secret, and since when it fails, if it does."""
     return json_response(_webhook(await services.hooks.webhooks.get(caller, webhook)))
 
 
@@ -128,6 +129,7 @@ async def list_deliveries(
 @router.get("/webhooks/{webhook}/deliveries/{delivery}", responses={200: {"model": DeliveryView}})
 @needs(Scope.MANAGE, audited="webhook.read_deliveries")
 async def get_delivery(webhook: str, delivery: str, caller: Caller, services: Edge) -> Response:
+    """One delivery, with what the endpoint answered to its last attempt."""
     return json_response(_delivery(await services.hooks.webhooks.delivery(caller, webhook, delivery)))
 
 

@@ -4,10 +4,12 @@ import argparse
 from itertools import islice
 from typing import Any
 
-from rewind._cli_base import Console, Usage, group, remote_verb
+from rewind._cli_base import RUN_HELP, Console, Usage, group, remote_verb
 from rewind._client import Rewind
 from rewind._errors import NotFound
+from rewind._style import clip
 from rewind._types import Approval, given
+from rewind.journal_text import compact
 
 _SHOWN_MAX = 60
 LIMIT_MAX = 10_000
@@ -22,6 +24,7 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         default="pending",
         help="(pending)",
     )
+    listing.set_defaults(all_namespaces=True)
     listing.add_argument("--run", metavar="RUN", help="only of this run")
     listing.add_argument("--limit", type=int, default=50, help="how many at most (50)")
     for name, decision, told in (
@@ -29,8 +32,8 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
         ("deny", "denied", "refuse a call: its script gets ApprovalDeniedError"),
     ):
         verb = remote_verb(approvals, name, decide, help=told)
-        verb.set_defaults(decision=decision)
-        verb.add_argument("run", metavar="RUN")
+        verb.set_defaults(decision=decision, all_namespaces=True)
+        verb.add_argument("run", metavar="RUN", help=RUN_HELP)
         verb.add_argument("call", metavar="CALL", type=int, help="its number, as `approvals list` shows it")
         verb.add_argument("--reason", help="recorded with the decision")
         verb.add_argument("--by", help="who decided")
@@ -55,8 +58,10 @@ def list_approvals(arguments: argparse.Namespace, client: Rewind, console: Conso
     elif not found:
         console.note("nothing waits for an approval" if arguments.status == "pending" else "no approvals")
     else:
-        rows = [(a.run, str(a.call), a.tool, a.status, _args(a), a.expires_at or "") for a in found]
-        console.table(("RUN", "CALL", "TOOL", "STATUS", "ARGUMENTS", "EXPIRES"), rows)
+        rows = [
+            (a.run, str(a.call), a.namespace, a.tool, a.status, a.expires_at or "", _args(a)) for a in found
+        ]
+        console.table(("RUN", "CALL", "NAMESPACE", "TOOL", "STATUS", "EXPIRES", "ARGUMENTS"), rows)
     return 0
 
 
@@ -71,5 +76,5 @@ def decide(arguments: argparse.Namespace, client: Rewind, console: Console) -> i
 
 
 def _args(approval: Approval) -> str:
-    shown = approval.args_preview if approval.args_truncated else str(approval.args)
-    return (shown or "")[:_SHOWN_MAX]
+    shown = approval.args_preview if approval.args_truncated else compact(approval.args)
+    return clip(shown or "", _SHOWN_MAX)

@@ -10,6 +10,9 @@ from typing import Any, TextIO
 
 from rewind._style import Style
 
+DEFAULT_NAMESPACE = "default"
+"""In which an API key acts unless --namespace names another."""
+RUN_HELP = "the id of a run, as `rewind runs list` shows it"
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
 _UNITS_S = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 

@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from rewind import _local
-from rewind._cli_base import Console, Usage, json_argument, read_file, remote_verb
+from rewind._cli_base import RUN_HELP, Console, Usage, json_argument, read_file, remote_verb
+from rewind._cli_differences import divergence_text
 from rewind._client import Rewind
 from rewind._core import Call
 from rewind._errors import PermissionDenied
@@ -16,6 +17,12 @@ from rewind.journal_text import error_text
 
 OK, DIFFERS, USAGE, REFUSED = 0, 1, 2, 3
 VALUE_FIELDS = ("input", "args", "result", "payload", "output")
+_ENDS = {
+    "complete_run": "completed",
+    "fail_run": "failed",
+    "cancel_run": "cancelled",
+    "run_aborted": "aborted",
+}
 _EXITS = {"not_installed": USAGE, "invalid_request": USAGE, "script_refused": REFUSED}
 
 Verbs = argparse._SubParsersAction
@@ -25,9 +32,9 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     cassette = remote_verb(
         verbs, "cassette", print_cassette, help="print a run's calls and signals, for tests"
     )
-    cassette.add_argument("run", metavar="RUN")
+    cassette.add_argument("run", metavar="RUN", help=RUN_HELP)
     replay = remote_verb(verbs, "replay", replay_run, help="execute a run again here, and compare")
-    replay.add_argument("run", metavar="RUN")
+    replay.add_argument("run", metavar="RUN", help=RUN_HELP)
     replay.add_argument(
         "--script", metavar="FILE", help="another script: is it compatible with this history?"
     )
@@ -37,7 +44,7 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     verify = remote_verb(
         verbs, "verify", verify_run, help="check a run's values, its root, and a full replay"
     )
-    verify.add_argument("run", metavar="RUN")
+    verify.add_argument("run", metavar="RUN", help=RUN_HELP)
     test = verbs.add_parser("test", help="run a script here in virtual time", description=TEST)
     test.set_defaults(handler=run_test, parser=test)
     test.add_argument("file", metavar="FILE", help="the script (- for stdin)")
@@ -65,7 +72,8 @@ def replay_run(arguments: argparse.Namespace, client: Rewind, console: Console) 
         request |= {"script": read_file(arguments.script), "own_script": False}
     if arguments.set:
         request["overrides"] = dict(_override(text) for text in arguments.set)
-    return _local_answer(request, console, _show_replay)
+    end = _recorded_end(request["journal"])
+    return _local_answer(request, console, lambda answer, shown: _show_replay(end | answer, shown))
 
 
 def verify_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -113,7 +121,16 @@ def run_test(arguments: argparse.Namespace) -> int:
         "approvals": decided,
         "signals": None if arguments.signals is None else json_argument(arguments.signals, "--signals"),
     }
-    return _local_answer(request, console, _show_test)
+    code = _local_answer(request, console, _show_test)
+    if code == DIFFERS and not tools and not arguments.json:
+        console.note("There are no tools here: those that --mocks or --cassette answer are the script's.")
+    return code
+
+
+def _recorded_end(journal: list[dict[str, Any]]) -> dict[str, Any]:
+    """How the run ended, for an answer that says nothing of it: one that matches."""
+    last = journal[-1] if journal else {}
+    return {"status": _ENDS.get(last.get("type", ""), "active"), "error": last.get("error")}
 
 
 # -- What the sandbox needs
@@ -214,7 +231,7 @@ def _show_replay(answer: dict[str, Any], console: Console | None) -> int:
     stopped, diverged = answer.get("stopped_at"), answer.get("diverged_at")
     if console:
         if diverged:
-            console.line(_divergence(diverged))
+            console.line(divergence_text(diverged))
         elif stopped:
             shown = f"{stopped['tool']} #{stopped['call']} (line {stopped['line']})"
             console.line(f"stopped at {shown}: no recorded call answers {json.dumps(stopped['args'])}")
@@ -223,8 +240,10 @@ def _show_replay(answer: dict[str, Any], console: Console | None) -> int:
             if answer.get("error"):
                 for line in console.style.plain_lines(error_text(without_escapes(answer["error"]))):
                     console.line(line)
-            else:
+            elif answer.get("status", "completed") == "completed":
                 console.line(json.dumps(answer["output"], ensure_ascii=False))
+            else:
+                console.line(f"the run is {answer['status']}")
     return OK if answer["matches"] or ("changed" in answer and not diverged and not stopped) else DIFFERS
 
 
@@ -236,13 +255,6 @@ def _compared(answer: dict[str, Any]) -> str:
     return f"differs: it would have ended {answer['status']}, with {calls}, {others or 'none'} of them other than recorded"
 
 
-def _divergence(found: dict[str, Any]) -> str:
-    where = "after the last entry" if found["seq"] is None else f"at entry {found['seq']} ({found['type']})"
-    lines = f"line {found['line']}, recorded at line {found['recorded_line']}"
-    expected, actual = json.dumps(found["expected"]), json.dumps(found["actual"])
-    return f"diverged {where}: {found['field']} was {expected}, is now {actual} ({lines})"
-
-
 def _show_verified(answer: dict[str, Any], console: Console | None) -> int:
     values = "values ok" if answer["values_ok"] else f"values differ in entries {answer['wrong_values']}"
     root = "root ok" if answer["root_ok"] else "root differs"
@@ -252,7 +264,7 @@ def _show_verified(answer: dict[str, Any], console: Console | None) -> int:
         if answer.get("missing"):
             console.line(f"missing entries: {', '.join(map(str, answer['missing']))}")
         if answer["diverged_at"]:
-            console.line(_divergence(answer["diverged_at"]))
+            console.line(divergence_text(answer["diverged_at"]))
     sound = answer["values_ok"] and answer["root_ok"]
     return OK if sound and (answer["matches"] or not answer["replayable"]) else DIFFERS
 

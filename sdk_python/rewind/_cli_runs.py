@@ -1,12 +1,15 @@
 """The verbs `run` and `runs`."""
 
 import argparse
+import shlex
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from rewind._cli_base import (
+    DEFAULT_NAMESPACE,
+    RUN_HELP,
     Console,
     Usage,
     group,
@@ -16,9 +19,10 @@ from rewind._cli_base import (
     remote_verb,
     seconds,
 )
+from rewind._cli_differences import fork_lines
 from rewind._client import Rewind
 from rewind._errors import NotFound
-from rewind._style import clip, counted, without_escapes
+from rewind._style import clip, without_escapes
 from rewind._types import Entry, Run
 from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
 
@@ -54,21 +58,21 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     listing.add_argument("--label", action="append", metavar="KEY=VALUE", help="only those that have it")
     listing.add_argument("--limit", type=int, default=20, metavar="N", help="so many at most (20)")
     get = remote_verb(runs, "get", get_run, help="show one run")
-    get.add_argument("run", metavar="RUN")
+    get.add_argument("run", metavar="RUN", help=RUN_HELP)
     get.add_argument("--wait", type=seconds, default=0.0, metavar="TIME", help="wait for its end")
     signal = remote_verb(runs, "signal", signal_run, help="send a signal to a run")
-    signal.add_argument("run", metavar="RUN")
-    signal.add_argument("name", metavar="NAME")
+    signal.add_argument("run", metavar="RUN", help=RUN_HELP)
+    signal.add_argument("name", metavar="NAME", help="of the signal, as the script waits for it")
     signal.add_argument(
         "payload", metavar="JSON", nargs="?", default="null", help="JSON, @file, or - for stdin"
     )
     signal.add_argument("--by", help="who sends it, as the script and the journal will see it")
     signal.add_argument("--id", help="a repeat with the same id is taken once")
     cancel = remote_verb(runs, "cancel", cancel_run, help="cancel a run")
-    cancel.add_argument("run", metavar="RUN")
-    cancel.add_argument("--reason")
+    cancel.add_argument("run", metavar="RUN", help=RUN_HELP)
+    cancel.add_argument("--reason", help="stands in the journal beside who asked")
     fork = remote_verb(runs, "fork", fork_run, help="go on from an ended run, reusing what it has done")
-    fork.add_argument("run", metavar="RUN")
+    fork.add_argument("run", metavar="RUN", help=RUN_HELP)
     fork.add_argument("--script", metavar="FILE", help="a corrected script (- for stdin); the run's own")
     fork.add_argument("--at", type=int, metavar="SEQ", help="make the call whose outcome stands there anew")
     fork.add_argument("--wait", type=seconds, default=30.0, metavar="TIME", help="how long to wait (30s)")
@@ -76,13 +80,13 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     fork.add_argument("--label", action="append", metavar="KEY=VALUE", help="instead of the run's labels")
     fork.add_argument("--dry-run", action="store_true", help="only say what would be reused")
     output = remote_verb(runs, "output", print_output, help="print the whole output of a run as JSON")
-    output.add_argument("run", metavar="RUN")
+    output.add_argument("run", metavar="RUN", help=RUN_HELP)
     for name, handler, text in (
         ("journal", print_journal, "print what happened in a run"),
         ("logs", print_logs, "print what a run logged"),
     ):
         verb = remote_verb(runs, name, handler, help=text)
-        verb.add_argument("run", metavar="RUN")
+        verb.add_argument("run", metavar="RUN", help=RUN_HELP)
         verb.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
 
 
@@ -108,7 +112,7 @@ def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) ->
         try:
             run = client.runs.wait(run.id, timeout_s=left, until=arguments.until)
         except KeyboardInterrupt:
-            console.note(f"\nThe run goes on: rewind runs get {run.id} --wait 30s")
+            console.note(f"\nThe run goes on: {again(run, 'get')} --wait 30s")
             raise
     code = _show(run, console)
     if arguments.toolset is None and run.error and _NO_TOOLS in str(run.error.get("message")):
@@ -185,7 +189,7 @@ def fork_run(arguments: argparse.Namespace, client: Rewind, console: Console) ->
         if arguments.json:
             console.json(plan.raw)
         else:
-            for line in _fork_lines(plan.raw, console):
+            for line in fork_lines(plan.raw, console.style):
                 console.line(line)
         return 0
     run = client.runs.fork(arguments.run, wait=min(FIRST_WAIT_MS, round(arguments.wait * 1000)), **options)
@@ -193,22 +197,9 @@ def fork_run(arguments: argparse.Namespace, client: Rewind, console: Console) ->
     if run.status == "active" and left > 0:
         run = client.runs.wait(run.id, timeout_s=left)
     if run.fork is not None and not arguments.json:
-        for line in _fork_lines(run.fork, console):
+        for line in fork_lines(run.fork, console.style):
             console.line(line)
     return _show(run, console)
-
-
-def _fork_lines(plan: dict[str, Any], console: Console) -> list[str]:
-    reused = ", ".join(counted(count, kind.removesuffix("s")) for kind, count in plan["reused"].items())
-    lines = [f"reuses {reused}"]
-    if plan["dropped"]:
-        lines.append(f"  not reused: {len(plan['dropped'])} later signals and firings")
-    parted = plan["diverged_at"]
-    if parted is not None:
-        where = "" if parted["line"] is None else f" at line {parted['line']}"
-        shown = console.style.plain(compact(parted["actual"]))
-        lines.append(f"  differs from entry {parted['seq']}{where}: {clip(shown, OUTPUT_LINE_CHARS)}")
-    return lines
 
 
 def print_output(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -269,7 +260,7 @@ def describe(run: Run, console: Console) -> list[str]:
         lines.extend(
             f"  {style.plain(line)}" for line in [*doing, *([f"and {more} more"] if more > 0 else [])]
         )
-        lines.append(style.dim(f"  rewind runs journal {run.id} -f   follows it"))
+        lines.extend(style.dim(f"  {line}") for line in _next_steps(run))
     if run.error:
         lines.extend(f"  {line}" for line in style.plain_lines(error_text(without_escapes(run.error))))
     if run.reason:
@@ -281,6 +272,31 @@ def describe(run: Run, console: Console) -> list[str]:
     if run.status == "completed":
         lines.extend(_output_lines(run, console))
     return lines
+
+
+def again(run: Run, verb: str) -> str:
+    """A command about this run that works as it is typed, whatever namespace it is in."""
+    return f"rewind runs {verb} {run.id}{_in_namespace(run)}"
+
+
+def _in_namespace(run: Run) -> str:
+    named = run.namespace or DEFAULT_NAMESPACE
+    return "" if named == DEFAULT_NAMESPACE else f" --namespace {shlex.quote(named)}"
+
+
+def _next_steps(run: Run) -> list[str]:
+    """What the caller can do about a run that goes on: decide, send what it waits for, look on."""
+    kinds: dict[str, dict[str, Any]] = {}
+    for item in run.waiting_for:
+        kinds.setdefault(str(item.get("kind")), item)
+    steps = []
+    if "approval" in kinds:
+        steps.append((f"rewind approvals approve {run.id} {kinds['approval'].get('call')}", "or `deny`"))
+    if "signal" in kinds:
+        name = shlex.quote(str(kinds["signal"].get("name")))
+        steps.append((f"rewind runs signal {run.id} {name} JSON", "sends it"))
+    steps.append((f"rewind runs journal {run.id} -f", "follows it"))
+    return [f"{command}{_in_namespace(run)}   {what}" for command, what in steps]
 
 
 def waiting_text(item: dict[str, Any]) -> str:
@@ -327,7 +343,7 @@ def _took(run: Run) -> str:
 
 def _output_lines(run: Run, console: Console) -> list[str]:
     if run.output_truncated:
-        hint = f"rewind runs output {run.id}"
+        hint = again(run, "output")
         return [console.style.dim(f"  the output has {size_text(run.output_bytes or 0)}: {hint}")]
     one_line = compact(run.output)
     if len(one_line) <= OUTPUT_LINE_CHARS:

@@ -6,17 +6,20 @@ from typing import Any
 from rewind._cli_base import Console, Usage, group, json_argument, remote_verb
 from rewind._client import Rewind
 from rewind._types import Toolset, given
+from rewind.journal_text import compact
+
+TOOLSET_HELP = "of a toolset: NAME, or NAME@sha256:… for a version of it"
 
 
 def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     toolsets = group(verbs, "toolsets", help="register tools and look at them")
     put = remote_verb(toolsets, "register", register_toolset, help="pin tools under a name")
-    put.add_argument("name", metavar="NAME")
+    put.add_argument("name", metavar="NAME", help="what scripts and runs call it")
     put.add_argument(
         "file", metavar="FILE", help="JSON with `tools`, `mcp`, `http`, `workflows`; - for stdin"
     )
     refresh = remote_verb(toolsets, "refresh", refresh_toolset, help="compare with what the servers have now")
-    refresh.add_argument("name", metavar="NAME")
+    refresh.add_argument("name", metavar="NAME", help=TOOLSET_HELP)
     refresh.add_argument(
         "--accept",
         nargs="*",
@@ -25,11 +28,11 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     remote_verb(toolsets, "list", list_toolsets, help="list the toolsets")
     get = remote_verb(toolsets, "get", get_toolset, help="show the tools of a toolset")
-    get.add_argument("name", metavar="NAME")
+    get.add_argument("name", metavar="NAME", help=TOOLSET_HELP)
     declarations = remote_verb(
         toolsets, "declarations", print_declarations, help="print a toolset as TypeScript"
     )
-    declarations.add_argument("name", metavar="NAME")
+    declarations.add_argument("name", metavar="NAME", help=TOOLSET_HELP)
     declarations.add_argument(
         "--format",
         choices=("dts", "prompt"),
@@ -39,8 +42,8 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     declarations.add_argument("--tools", metavar="NAME,…", help="only these tools or groups")
     declarations.add_argument("--budget", type=int, metavar="TOKENS", help="of a prompt")
     search = remote_verb(toolsets, "search", search_tools, help="find tools by a few words")
-    search.add_argument("name", metavar="NAME")
-    search.add_argument("words", metavar="WORD", nargs="+")
+    search.add_argument("name", metavar="NAME", help=TOOLSET_HELP)
+    search.add_argument("words", metavar="WORD", nargs="+", help="what the tool is to do")
     search.add_argument("--limit", type=int, help="tools to show (10)")
 
     tokens = group(verbs, "tokens", help="make namespace tokens for agents, and revoke them")
@@ -53,6 +56,13 @@ def register(verbs: "argparse._SubParsersAction[argparse.ArgumentParser]") -> No
     )
     create.add_argument("--ttl", help="how long it lives (24h); never: until it is deleted")
     create.add_argument("--name", help="what you call it")
+    narrow = create.add_argument_group(
+        "narrowing", "without these it reaches all of its namespace; what it may do is still its scopes'"
+    )
+    narrow.add_argument("--toolset", help="start and test scripts with this toolset only")
+    narrow.add_argument("--workflow", action="append", help="start this workflow only; may be repeated")
+    narrow.add_argument("--run", help="see this run only")
+    narrow.add_argument("--signal", action="append", help="send this signal only; may be repeated")
 
 
 def register_toolset(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
@@ -159,15 +169,24 @@ def delete_token(arguments: argparse.Namespace, client: Rewind, console: Console
 
 
 def create_token(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
+    narrow = given(
+        toolset=arguments.toolset,
+        workflows=arguments.workflow,
+        run=arguments.run,
+        signals=arguments.signal,
+    )
     options: dict[str, Any] = given(scopes=arguments.scope, ttl=arguments.ttl, name=arguments.name)
+    if narrow:
+        options["narrow"] = narrow
     token = client.tokens.create(**options)
     if arguments.json:
         console.json(token.raw)
         return 0
     console.line(token.token or "")
+    only = f", narrowed to {compact(token.narrow)}" if token.narrow else ""
     until = f"until {token.expires_at}" if token.expires_at else "until it is deleted"
     console.note(
-        f"for namespace {token.namespace}, {until}, scopes: {' '.join(token.scopes)}. It is shown only now."
+        f"for namespace {token.namespace}, {until}, scopes: {' '.join(token.scopes)}{only}. It is shown only now."
     )
     return 0
 

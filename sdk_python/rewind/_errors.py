@@ -74,8 +74,9 @@ class ApiError(RewindError):
     def _lines(self) -> list[str]:
         lines = [f"{self.detail} ({self.status} {self.code})"]
         for error in [] if self.diagnostics else self.errors:  # diagnostics say the same with more
-            where = error.get("path") or "body"
-            lines.append(f"  {where}: {error.get('message') or error.get('code')}")
+            told = f"{error.get('path') or 'body'}: {error.get('message') or error.get('code')}"
+            if told not in self.detail:  # a single one is often the detail
+                lines.append(f"  {told}")
         for diagnostic in self.diagnostics:
             lines.extend(f"  {line}" for line in describe_diagnostic(diagnostic))
         return lines

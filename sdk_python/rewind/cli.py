@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rewind import _cli_approvals, _cli_replays, _cli_runs, _cli_scripts, _cli_settings
-from rewind._cli_base import Console, Usage
+from rewind._cli_base import DEFAULT_NAMESPACE, Console, Usage
 from rewind._client import Rewind
 from rewind._config import mask_secrets, package_version
 from rewind._errors import ApiError, ConfigurationError, ConnectionFailed, RewindError
@@ -22,12 +22,14 @@ OK, FAILED, USAGE, REFUSED, UNREACHABLE = range(5)
 COMMANDS = "rewind.commands"
 """Entry-point group: each member is `register(subparsers)` and sets `handler(arguments) -> exit code`."""
 SERVER_VERBS = ("dev", "serve", "worker", "db", "doctor", "admin")
-REMOTE_VERBS = ("run", "runs", "check", "toolsets", "tokens", "cassette", "replay", "verify", "test")
-DEFAULT_NAMESPACE = "default"
+REMOTE_VERBS = (
+    "run", "runs", "check", "approvals", "toolsets", "tokens", "cassette", "replay", "verify", "test",
+)  # fmt: skip
 DESCRIPTION = """Durable runs of TypeScript scripts.
 
 The server is found by REWIND_URL and REWIND_API_KEY (or REWIND_TOKEN); without them by .rewind/dev.json of this
-folder, which `rewind dev` writes. An API key acts in the namespace `default` unless --namespace names another."""
+folder, which `rewind dev` writes. An API key acts in the namespace `default` unless --namespace names another;
+`approvals` is about all of them."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,7 +107,8 @@ def connect(arguments: argparse.Namespace) -> Rewind:
             "or start one in this folder with `rewind dev`."
         )
     secret = secret or str(found.get("api_key"))
-    namespace = arguments.namespace or (None if secret.startswith("rwt_") else DEFAULT_NAMESPACE)
+    everywhere = secret.startswith("rwt_") or getattr(arguments, "all_namespaces", False)
+    namespace = arguments.namespace or (None if everywhere else DEFAULT_NAMESPACE)
     kind = "token" if secret.startswith("rwt_") else "api_key"
     return Rewind(**{kind: secret}, base_url=url or found.get("url"), namespace=namespace)  # type: ignore[arg-type]
 

@@ -65,8 +65,11 @@ def test_where_settings_come_from_and_no_secret_among_them(tmp_path: Path, confi
     assert sources["REWIND_S3_URL"] == ("s3+http://key:…@127.0.0.1:1/bucket", "environment")
     for text in (report.to_json(), text_of(report)):
         assert "hidden" not in text and SECRET not in text
-    assert any("database does not answer" in what for what in problems(report))
-    assert any("object store failed" in what for what in problems(report))
+    advice = {what.split(":")[0]: how for what, how in problems(report).items()}
+    assert "start it again" in advice["the database does not answer"], (
+        "it is of a `rewind dev` that was killed"
+    )
+    assert advice["the object store failed"].startswith("REWIND_S3_URL names it")
 
 
 def test_a_database_that_is_not_upgraded(

@@ -116,6 +116,8 @@ async def test_docs_show_every_call_and_load_nothing_from_elsewhere(api: Api) ->
         if path.startswith("/v1/")
     ]
     assert len(calls) > 60
+    assert "`" not in page, "marks of Markdown are shown as what they mean"
+    assert "</code> <small>Start a run of a script.</small></summary>" in page
     assert [(method, path) for method, path in calls if f"<b>{method}</b> {path}<" not in page] == []
     links = set(re.findall(r'href="#([^"]+)"', page))
     assert "StartRunBody" in links and links <= set(re.findall(r'id="([^"]+)"', page))

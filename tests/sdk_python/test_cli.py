@@ -83,8 +83,27 @@ async def test_a_run_that_waits_says_for_what(server: FakeApi, run: Run) -> None
         '  waits for signal "decision" (line 12, until 2026-11-29T11:00:00.000Z)\n'
         "  waits for tool ask_user #2 (deferred)\n"
         "  and 23 more\n"
+        f"  rewind runs signal {RUN_ID} decision JSON   sends it\n"
         f"  rewind runs journal {RUN_ID} -f   follows it\n"
     )
+
+
+async def test_what_to_do_next_can_be_typed_as_it_stands(server: FakeApi, run: Run) -> None:
+    waiting = [{"kind": "approval", "tool": "refund", "call": 5, "line": 3, "since": "…"}]
+    active = run_json(
+        status="active",
+        namespace="a|da",
+        waiting_for=waiting,
+        waiting_count=1,
+        output=None,
+        ended_at=None,
+    )
+    server.on(f"GET /v1/runs/{RUN_ID}", active)
+    result = await run("runs", "get", RUN_ID, "--namespace", "a|da")
+    assert result.out.splitlines()[2:] == [
+        f"  rewind approvals approve {RUN_ID} 5 --namespace 'a|da'   or `deny`",
+        f"  rewind runs journal {RUN_ID} -f --namespace 'a|da'   follows it",
+    ]
     halted = run_json(status="quarantined", output=None, ended_at=None, reason="drill")
     server.on(f"GET /v1/runs/{RUN_ID}", halted)
     result = await run("runs", "get", RUN_ID)
@@ -118,6 +137,30 @@ async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run)
         "        |       ^\n"
         "  hint: Remove `c`.\n"
     )
+
+
+async def test_approvals_are_of_all_namespaces_unless_one_is_named(server: FakeApi, run: Run) -> None:
+    approval = {
+        "run": RUN_ID,
+        "call": 5,
+        "namespace": "ada",
+        "tool": "refund",
+        "status": "pending",
+        "args": {"order": "ü", "note": "x" * 80},
+        "args_truncated": False,
+        "args_preview": None,
+        "expires_at": "2026-12-02T04:45:17.606Z",
+    }
+    server.on("GET /v1/approvals", {"data": [approval], "next": None})
+    listed = await run("approvals", "list")
+    assert "namespace=" not in server.requests[-1].target
+    assert listed.out.splitlines()[1].endswith('{"order":"ü","note":"' + "x" * 38 + "…")
+    assert " ada " in listed.out
+    server.on(f"POST /v1/runs/{RUN_ID}/approvals/5", approval | {"status": "approved"})
+    assert (await run("approvals", "approve", RUN_ID, "5")).out.startswith("approved: refund #5")
+    assert "namespace=" not in server.requests[-1].target
+    await run("approvals", "list", "--namespace", "ada")
+    assert "namespace=ada" in server.requests[-1].target
 
 
 async def test_a_namespace_without_a_run_has_no_approvals(server: FakeApi, run: Run) -> None:

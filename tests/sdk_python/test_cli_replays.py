@@ -66,6 +66,10 @@ async def test_a_script_is_tried_on_this_machine(run: Run, tmp_path: Path) -> No
     [
         ({"matches": True, "calls": [{}], "output": 1}, "matches: 1 call\n1\n"),
         (
+            {"matches": True, "calls": [{}], "output": None, "status": "cancelled", "error": None},
+            "matches: 1 call\nthe run is cancelled\n",
+        ),
+        (
             {"matches": False, "calls": [{}, {}], "changed": [], "status": "completed", "output": {"a": 2}},
             'differs: it would have ended completed, with 2 calls, none of them other than recorded\n{"a": 2}\n',
         ),

@@ -49,6 +49,34 @@ async def test_outputs_toolsets_and_tokens(server: FakeApi, run: Run) -> None:
     assert server.requests[-1].json() == {"namespace": "alice", "ttl": None, "scopes": ["runs:read"]}
 
 
+async def test_a_token_is_narrowed(server: FakeApi, run: Run) -> None:
+    narrow = {"toolset": "support", "workflows": ["refund"], "run": "r", "signals": ["yes", "no"]}
+    token = {
+        "id": "1",
+        "token": "rwt_secret",
+        "namespace": "alice",
+        "scopes": [],
+        "expires_at": None,
+        "narrow": narrow,
+    }
+    server.on("POST /v1/tokens", Reply(201, token))
+    options = (
+        "--toolset",
+        "support",
+        "--workflow",
+        "refund",
+        "--run",
+        "r",
+        "--signal",
+        "yes",
+        "--signal",
+        "no",
+    )
+    made = await run("tokens", "create", "--namespace", "alice", *options)
+    assert server.requests[-1].json() == {"namespace": "alice", "narrow": narrow}
+    assert "narrowed to {" in made.err
+
+
 async def test_a_toolset_is_registered_from_a_file(server: FakeApi, run: Run, tmp_path: Path) -> None:
     toolset = {"id": "1", "name": "math", "digest": "sha256:ab", "tools": [], "warnings": []}
     server.on("POST /v1/toolsets", Reply(201, toolset))

@@ -145,6 +145,14 @@ async def test_one_error_class_per_status(
     assert str(error) == f"Some detail. ({status} some_code)\n  items[3].name: at most 64 characters"
 
 
+async def test_what_the_detail_says_is_not_said_twice(api: FakeApi, client: AsyncRewind) -> None:
+    errors = [{"path": "ttl", "code": "wrong_value", "message": "'soon' is no duration"}]
+    api.on("GET /v1/runs/" + RUN_ID, problem(400, "some_code", "ttl: 'soon' is no duration", errors=errors))
+    with pytest.raises(rewind.BadRequest) as caught:
+        await client.runs.get(RUN_ID)
+    assert str(caught.value) == "ttl: 'soon' is no duration (400 some_code)"
+
+
 async def test_a_refusal_that_is_no_problem_document(api: FakeApi, client: AsyncRewind) -> None:
     api.on("GET /v1/me", Reply(raw=[b"HTTP/1.1 502 Bad\r\nContent-Length: 11\r\n\r\n<h1>oh</h1>"]))
     with pytest.raises(rewind.ServerError, match="the server answered 502: <h1>oh</h1>"):

@@ -24,8 +24,8 @@ FORK_PLAN = {
     "diverged_at": {
         "seq": 5,
         "line": 4,
-        "expected": {"tool": "t"},
-        "actual": {"tool": "u", "args": {"n": 1}},
+        "expected": {"type": "fail_run", "name": "Error", "message": "no"},
+        "actual": {"type": "schedule_tool_call", "tool": "u", "args": {"n": 1}},
     },
 }
 
@@ -38,7 +38,8 @@ async def test_forks(server: FakeApi, run: Run, tmp_path: Path) -> None:
     assert dry.out.splitlines() == [
         "reuses 9 calls, 0 signals, 1 timer",
         "  not reused: 1 later signals and firings",
-        '  differs from entry 5 at line 4: {"tool":"u","args":{"n":1}}',
+        '  goes its own way at line 4: calls u {"n":1}',
+        "  entry 5 of the parent: fails: Error: no",
     ]
     assert server.requests[-1].json() == {"script": script.read_text(), "at": 4, "dry_run": True}
     server.on(f"POST /v1/runs/{RUN_ID}/fork", Reply(201, run_json(fork=FORK_PLAN)))

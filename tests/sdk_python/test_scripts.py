@@ -80,3 +80,12 @@ async def test_the_command_says_that_all_is_well(
         assert result.out.startswith('{"ok":true,')
     else:
         assert result.out == "ok: main takes { repo: string; }, gives number\n"
+
+
+async def test_a_test_without_an_input_leaves_it_to_the_cassette(api: FakeApi) -> None:
+    api.on("POST /v1/scripts/test", {"status": "completed"})
+    async with AsyncRewind(api_key="rwk_test_0123456789", base_url=api.url, namespace="acme") as client:
+        await client.scripts.test("s", cassette={"cassette": 1})
+        assert "input" not in api.requests[-1].json()
+        await client.scripts.test("s", input=None)
+        assert api.requests[-1].json()["input"] is None

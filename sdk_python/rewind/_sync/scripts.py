@@ -50,7 +50,7 @@ class Scripts:
         script: str,
         *,
         toolset: str | None = None,
-        input: Any = None,  # noqa: A002 - the API's name
+        input: Any = _ABSENT,  # noqa: A002 - the API's name
         cassette: Mapping[str, Any] | None = None,
         mocks: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
         signals: Sequence[Mapping[str, Any]] | None = None,
@@ -60,15 +60,17 @@ class Scripts:
     ) -> dict[str, Any]:
         """Run a script in virtual time; nothing is called, nothing is stored.
 
+        Without `input`, main gets the cassette's.
         Calls are answered by `mocks` (`{"group.tool": [{"args": ..., "result": ...}]}`), then by a `cassette`
         (`runs.journal(run, as_="cassette")`). The answer: `{"status", "output", "error", "calls", "logs",
         "journal", "unused", "missing", ...}`.
         """
         body = {
             "script": script,
-            "input": input,
             **given(toolset=toolset, cassette=cassette, mocks=mocks, signals=signals, approvals=approvals),
         }
+        if input is not _ABSENT:
+            body["input"] = input
         call = Call(
             method="POST",
             path="/v1/scripts/test",

@@ -11,7 +11,7 @@ from app.verbs import OK, REFUSED, UNREACHABLE, USAGE
 from sandbox.store.postgres.connection import acquired
 from tests.app.test_people import Browser
 from tests.fixtures.api import EPOCH, SCRIPT, Api
-from tests.fixtures.database import Clock
+from tests.fixtures.database import Clock, new_database
 from tests.fixtures.keys import data_key_file
 
 pytestmark = pytest.mark.usefixtures("operating")
@@ -110,6 +110,14 @@ async def test_what_there_is_not_is_said_so(own_api: Api, admin: Admin) -> None:
 async def test_a_database_that_is_away(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REWIND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
     assert "not reachable" in await admin("organizations", "list", code=UNREACHABLE)
+
+
+async def test_a_database_without_rewind(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch, postgres_url: str
+) -> None:
+    with new_database(postgres_url, template="template1") as url:
+        monkeypatch.setenv("REWIND_DATABASE_URL", url)
+        assert "rewind db upgrade" in await admin("organizations", "list", code=REFUSED)
 
 
 @pytest.mark.parametrize(
