@@ -82,7 +82,10 @@ class MemoryCalls:
     async def heartbeat_tasks(
         self, tasks: Sequence[TaskKey], lease_ms: int
     ) -> list[tuple[TimeMs | None, bool]]:
-        """For each task its new lease and whether it is told to stop; None: settled or superseded."""
+        """For each task its new lease and whether it is told to stop; None: settled or superseded.
+
+        A cancel tells it at once: what is pending before its delivery was called before it.
+        """
         until = TimeMs(self.journals.time + lease_ms)
         answers: list[tuple[TimeMs | None, bool]] = []
         for key in tasks:
@@ -91,7 +94,8 @@ class MemoryCalls:
                 answers.append((None, False))
             else:
                 run.pending[row.kind, row.n] = replace(row, lease_until=until)
-                answers.append((until, row.stopping))
+                asked = run.cancel_seq is not None and run.delivered < run.cancel_seq
+                answers.append((until, row.stopping or asked))
         return answers
 
     async def defer_tasks(self, tasks: Sequence[TaskKey], expires_ms: Sequence[int | None]) -> list[bool]:

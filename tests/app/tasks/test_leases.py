@@ -15,6 +15,15 @@ async def test_heartbeats_say_when_to_stop(api: Api) -> None:
     assert (beat["ok"], beat["code"]) == (False, "task_settled")
 
 
+async def test_a_cancel_tells_a_task_to_stop_before_its_script_knows(api: Api) -> None:
+    run, _ = await offered(api, "a")
+    (task,) = await claim(api)
+    asked = await api.call("POST", f"/v1/runs/{run}/cancel?namespace=acme")
+    assert (asked.status_code, asked.json()["cancelling"]) == (202, True)
+    (beat,) = await settle(api, "heartbeat", {"token": task["token"]})
+    assert beat["cancel"] is True
+
+
 async def test_a_deferred_task_is_completed_later(own_api: Api, clock: Clock) -> None:
     api = own_api
     run, _ = await offered(api, "a")
