@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from sandbox.compiler.context import Context, Raw
+from sandbox.compiler.durations import BadDuration, bad_durations
 from sandbox.compiler.explain import explain
 from sandbox.compiler.floating import Floating, floating_calls
 from sandbox.compiler.habits import fenced, in_other_words
@@ -72,6 +73,7 @@ def readable(
         found += [
             _Found(False, one.code, one.message, one.hint, one.start, one.end) for one in main_uses(source)
         ]
+        found += [_bad_duration(one) for one in bad_durations(source, imports)]
     return _within_bytes(source, _ordered(source, found), kept, len(judged[EXPLAINED_MAX:]))
 
 
@@ -151,6 +153,11 @@ def _floating(call: Floating) -> _Found:
         call.start,
         call.end,
     )
+
+
+def _bad_duration(found: BadDuration) -> _Found:
+    message = f"{found.text} is no duration: a RangeError is thrown here."
+    return _Found(False, "bad_duration", message, found.hint, found.start, found.end)
 
 
 def _ordered(source: Source, found: list[_Found]) -> list[_Found]:

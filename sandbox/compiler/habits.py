@@ -62,7 +62,10 @@ def habit(context: Context) -> Told | None:
         return _of_another_module(context)
     if code in {2339, 2551}:
         return _member(context)
-    if code in {2345, 2554} and context.imports.rewind.get(context.callee or context.path) == "waitForSignal":
+    if (
+        code in {2345, 2554, 2769}
+        and context.imports.rewind.get(context.callee or context.path) == "waitForSignal"
+    ):
         return Told(
             "`waitForSignal` takes the signal's name, then its options.",
             'write `await waitForSignal<{ yes: boolean }>("approval", { timeout: "3d" })`',
