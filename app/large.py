@@ -2,16 +2,16 @@
 
 Reading and writing 16 MiB of JSON takes up to seconds. On the loop, one tenant's body would hold up everybody's
 requests for as long; in a thread the interpreter changes between both every few milliseconds. There is one thread,
-so that many large bodies wait for each other and not the small ones for them.
+so that many large bodies wait for each other and not the small ones for them; customers take turns at it.
 """
 
-import asyncio
 import gc
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
 from typing import ParamSpec, TypeVar
+
+from sandbox.compiler.fair_threads import FairThreads
 
 LARGE_BYTES = 32 * 1024
 """From here on the work takes longer than the way to a thread and back, some tenths of a millisecond."""
@@ -20,7 +20,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _body_bytes: ContextVar[int] = ContextVar("body_bytes", default=0)
-_thread = ThreadPoolExecutor(1, thread_name_prefix="large-bodies")
+_thread = FairThreads(1, "large-bodies")
 
 
 def note_body(size: int) -> None:
@@ -38,9 +38,7 @@ async def beside_loop(
     """Call `work`: in the thread when the request at hand has a large body, the call a large answer."""
     if _body_bytes.get() < LARGE_BYTES:
         return work(*args, **options)
-    return await asyncio.get_running_loop().run_in_executor(
-        _thread, _uncollected, partial(work, *args, **options)
-    )
+    return await _thread.run(partial(_uncollected, partial(work, *args, **options)))
 
 
 def _uncollected(work: Callable[[], Result]) -> Result:

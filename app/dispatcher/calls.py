@@ -23,6 +23,7 @@ from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
 from app.values import Values
+from sandbox.compiler.fair_threads import on_behalf_of
 from sandbox.compiler.value_checks import problem_of
 from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.codec import decode_body, encode_body
@@ -96,6 +97,7 @@ class CallMaker:
     async def serve(self, flight: Flight, claim_id: str) -> None:
         """Make the call and record its outcome, whatever it is; that of a child run comes by itself."""
         call = flight.call
+        on_behalf_of(call.organization)
         outcome: Value | ToolFailure | None
         try:
             outcome = await self._make(flight, claim_id)

@@ -25,6 +25,7 @@ from app.tasks.schemas import (
     SettleView,
 )
 from app.tasks.service import Result, Tasks
+from sandbox.compiler.fair_threads import on_behalf_of
 from sandbox.store.postgres.reach import Reach, limit_to
 from tenancy.principals import Principal, Scope
 
@@ -77,6 +78,7 @@ async def _read(request: Request, model: type[Model]) -> tuple[Principal, Model]
     principal.require(SCOPE)
     # Leases are taken over all of a key's namespaces, by functions that are given whose: see decision 0023.
     limit_to(Reach(system=True))
+    on_behalf_of(principal.organization)
     given = await read_json(request, limit=BATCH_BODY_BYTES_MAX)
     try:
         return principal, model.model_validate(given)

@@ -4,17 +4,16 @@ A pattern with a look-around, an enumeration of thousands for a list of thousand
 event loop, and all tenants on it, for minutes. `ValueValidator.is_cheap` says which checks are made at once.
 """
 
-import asyncio
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import orjson
 
+from sandbox.compiler.fair_threads import FairThreads
 from sandbox.compiler.json_schema import ValueValidator, in_words
 from sandbox.compiler.value_child import ANSWER_LENGTH, CPU_S, LENGTH, READY
 from sandbox.journal.errors import Unavailable
@@ -29,7 +28,7 @@ TOO_LONG = (
     " simplify the schema's patterns, enumerations or references"
 )
 
-_threads = ThreadPoolExecutor(CHILDREN, thread_name_prefix="value-checks")
+_threads = FairThreads(CHILDREN, "value-checks")
 _mine = threading.local()
 
 
@@ -41,8 +40,10 @@ async def problem_of(validator: ValueValidator, text: bytes, parse: Callable[[by
     """
     if validator.is_cheap(len(text)):
         return validator.problem(parse(text))
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_threads, partial(_asked, orjson.dumps(validator.schema), text))
+    problem = await _threads.run(partial(_asked, orjson.dumps(validator.schema), text))
+    if problem == TOO_LONG:
+        _threads.note_waste()
+    return problem
 
 
 def _asked(schema: bytes, text: bytes) -> str | None:

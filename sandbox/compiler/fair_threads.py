@@ -1,0 +1,96 @@
+"""Threads that customers take turns at, so that who asks for a thousand things at once stands before nobody else.
+
+Whose work it is, is said once for a task (`on_behalf_of`). A thread takes the next thing of whoever has waited
+longest for a turn, and nobody has two threads while they are fewer than would be left for others. Whoever was found
+to waste them (`note_waste`) shares one with all others of that kind.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+WASTEFUL_S = 600.0
+"""How long somebody is remembered as wasteful."""
+WASTEFUL_MAX = 10_000
+
+Result = TypeVar("Result")
+_Job = tuple[Callable[[], Any], "Future[Any]"]
+_OWNER: ContextVar[str] = ContextVar("owner", default="")
+
+
+def on_behalf_of(owner: str) -> None:
+    """From here to the end of the task, work is this customer's. Without it, it is everybody's together."""
+    _OWNER.set(owner)
+
+
+class FairThreads:
+    def __init__(self, threads: int, name: str) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._each = max(1, threads - 1)
+        """How many threads one customer may have at a time."""
+        self._lock = threading.Lock()
+        self._waiting: OrderedDict[str, deque[_Job]] = OrderedDict()
+        """By customer; whose turn is next is first."""
+        self._running: Counter[str] = Counter()
+        self._wasteful: OrderedDict[str, float] = OrderedDict()
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Call `work` in a thread when its customer has a turn."""
+        done: Future[Result] = Future()
+        with self._lock:
+            self._waiting.setdefault(_OWNER.get(), deque()).append((work, done))
+        self._threads.submit(self._work)
+        return await asyncio.wrap_future(done)
+
+    def note_waste(self) -> None:
+        """The current task's customer has wasted a thread."""
+        with self._lock:
+            self._wasteful.pop(_OWNER.get(), None)
+            self._wasteful[_OWNER.get()] = time.monotonic() + WASTEFUL_S
+            if len(self._wasteful) > WASTEFUL_MAX:
+                self._wasteful.popitem(last=False)
+
+    def _work(self) -> None:
+        """All that may be done now: what may not, is done by the thread that is in its way, afterwards."""
+        while (taken := self._take()) is not None:
+            owner, (work, done) = taken
+            try:
+                if done.set_running_or_notify_cancel():
+                    _settle(done, work)
+            finally:
+                with self._lock:
+                    self._running[owner] -= 1
+                    if not self._running[owner]:
+                        del self._running[owner]
+
+    def _take(self) -> tuple[str, _Job] | None:
+        with self._lock:
+            now = time.monotonic()
+            crowded = any(self._is_wasteful(owner, now) for owner, number in self._running.items() if number)
+            for owner, jobs in self._waiting.items():
+                if self._running[owner] >= self._each or (crowded and self._is_wasteful(owner, now)):
+                    continue
+                job = jobs.popleft()
+                del self._waiting[owner]
+                if jobs:
+                    self._waiting[owner] = jobs
+                self._running[owner] += 1
+                return owner, job
+            return None
+
+    def _is_wasteful(self, owner: str, now: float) -> bool:
+        return self._wasteful.get(owner, 0.0) > now
+
+
+def _settle(done: "Future[Any]", work: Callable[[], Any]) -> None:
+    try:
+        result = work()
+    except BaseException as error:  # it is whoever waits that it happened to
+        done.set_exception(error)
+    else:
+        done.set_result(result)
