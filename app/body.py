@@ -4,6 +4,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from app.errors import InvalidJson, TooLarge, UnsupportedMediaType, from_canonical
 from app.large import beside_loop, note_body
+from app.room import LARGE_BODY_BYTES, ROOM
 from sandbox.journal.canonical import DEPTH_MAX, CanonicalError, parse_json
 from sandbox.journal.ids import Json
 
@@ -19,14 +20,19 @@ DEPTH_ROOM = 8
 
 
 async def read_body(request: Request, limit: int) -> bytes:
-    """Read the body; TooLarge as soon as it exceeds the limit, announced or not."""
+    """Read the body; TooLarge as soon as it exceeds the limit, announced or not. Large ones wait for room."""
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > limit:
+    expected = int(announced) if announced.isdecimal() else 0
+    if expected > limit:
         raise _too_large(limit)
+    if expected > LARGE_BODY_BYTES:
+        await ROOM.take(expected)
     chunks = []
     size = 0
     try:
         async for chunk in request.stream():
+            if size <= LARGE_BODY_BYTES < size + len(chunk) and not expected:
+                await ROOM.take(limit)  # nobody has said how large it becomes
             size += len(chunk)
             if size > limit:
                 raise _too_large(limit)

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.room import ROOM
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 HEADERS = {
@@ -68,7 +70,8 @@ class Hardened:
                 self._harden(MutableHeaders(scope=message), path)
             await send(message)
 
-        await self._app(scope, receive, send_hardened)
+        with ROOM.request():
+            await self._app(scope, receive, send_hardened)
 
     def _harden(self, headers: MutableHeaders, path: str) -> None:
         for name, value in HEADERS.items():

@@ -28,6 +28,10 @@ def on_behalf_of(owner: str) -> None:
     _OWNER.set(owner)
 
 
+def owner() -> str:
+    return _OWNER.get()
+
+
 class FairThreads:
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -58,33 +62,33 @@ class FairThreads:
     def _work(self) -> None:
         """All that may be done now: what may not, is done by the thread that is in its way, afterwards."""
         while (taken := self._take()) is not None:
-            owner, (work, done) = taken
+            mine, (work, done) = taken
             try:
                 if done.set_running_or_notify_cancel():
                     _settle(done, work)
             finally:
                 with self._lock:
-                    self._running[owner] -= 1
-                    if not self._running[owner]:
-                        del self._running[owner]
+                    self._running[mine] -= 1
+                    if not self._running[mine]:
+                        del self._running[mine]
 
     def _take(self) -> tuple[str, _Job] | None:
         with self._lock:
             now = time.monotonic()
-            crowded = any(self._is_wasteful(owner, now) for owner, number in self._running.items() if number)
-            for owner, jobs in self._waiting.items():
-                if self._running[owner] >= self._each or (crowded and self._is_wasteful(owner, now)):
+            crowded = any(self._is_wasteful(mine, now) for mine, number in self._running.items() if number)
+            for mine, jobs in self._waiting.items():
+                if self._running[mine] >= self._each or (crowded and self._is_wasteful(mine, now)):
                     continue
                 job = jobs.popleft()
-                del self._waiting[owner]
+                del self._waiting[mine]
                 if jobs:
-                    self._waiting[owner] = jobs
-                self._running[owner] += 1
-                return owner, job
+                    self._waiting[mine] = jobs
+                self._running[mine] += 1
+                return mine, job
             return None
 
-    def _is_wasteful(self, owner: str, now: float) -> bool:
-        return self._wasteful.get(owner, 0.0) > now
+    def _is_wasteful(self, mine: str, now: float) -> bool:
+        return self._wasteful.get(mine, 0.0) > now
 
 
 def _settle(done: "Future[Any]", work: Callable[[], Any]) -> None:
