@@ -163,6 +163,12 @@ def _compare(migrations: Sequence[Migration], history: Sequence[asyncpg.Record])
             "know: it was upgraded by a later build, use that one"
         )
     for migration, row in zip(migrations, history, strict=False):
+        if row["version"] > migration.version:
+            raise MigrationFailed(
+                f"{migration.file} was added below {row['version']:04}_{row['name']}, which this database has "
+                "already: give it a number above all others (data of development may be deleted instead: that of "
+                "`rewind dev` is the folder .rewind)"
+            )
         if (row["version"], row["sha256"]) != (migration.version, migration.sha256):
             raise MigrationFailed(
                 f"{migration.file} was changed after it was applied to this database: restore the file and "

@@ -94,6 +94,14 @@ async def test_changed_applied_file_is_refused(empty_url: str, folder: Path) -> 
         await status(empty_url, folder=folder)
 
 
+async def test_a_file_below_an_applied_one_is_refused_as_such(empty_url: str, folder: Path) -> None:
+    (folder / "0009_nine.sql").write_text("create table nine (n int);\n")
+    await upgrade(empty_url, folder=folder)
+    (folder / "0008_eight.sql").write_text("create table eight (n int);\n")
+    with pytest.raises(MigrationFailed, match=r"0008_eight\.sql was added below 0009_nine"):
+        await upgrade(empty_url, folder=folder)
+
+
 async def test_database_of_a_later_build_is_refused(empty_url: str, folder: Path) -> None:
     await upgrade(empty_url, folder=folder)
     (folder / "0002_two.sql").unlink()
