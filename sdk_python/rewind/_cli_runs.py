@@ -59,7 +59,10 @@ def register(verbs: "Verbs[argparse.ArgumentParser]") -> None:
     listing.add_argument("--limit", type=int, default=20, metavar="N", help="so many at most (20)")
     get = remote_verb(runs, "get", get_run, help="show one run")
     get.add_argument("run", metavar="RUN", help=RUN_HELP)
-    get.add_argument("--wait", type=seconds, default=0.0, metavar="TIME", help="wait for its end")
+    get.add_argument(
+        "--wait", type=seconds, default=0.0, metavar="TIME", help="how long to wait (not at all)"
+    )
+    get.add_argument("--until", choices=("ended", "blocked"), default="ended", help="what to wait for")
     signal = remote_verb(runs, "signal", signal_run, help="send a signal to a run")
     signal.add_argument("run", metavar="RUN", help=RUN_HELP)
     signal.add_argument("name", metavar="NAME", help="of the signal, as the script waits for it")
@@ -149,7 +152,7 @@ def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -
 
 def get_run(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:
     if arguments.wait:
-        run = client.runs.wait(arguments.run, timeout_s=arguments.wait)
+        run = client.runs.wait(arguments.run, timeout_s=arguments.wait, until=arguments.until)
     else:
         run = client.runs.get(arguments.run)
     _show(run, console)
