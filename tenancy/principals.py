@@ -123,6 +123,10 @@ class Principal:
             f"This call needs {whose} `{scope}`; this {self.kind} has: {' '.join(sorted(self.scopes)) or 'none'}."
         )
 
+    def may_manage(self, at_least: Role) -> bool:
+        """Whether a key has the scope `manage`, or a member this role."""
+        return Scope.MANAGE in self.scopes if self.role is None else self.role >= at_least
+
     def require_role(self, at_least: Role) -> None:
         """What a member may do; for others scopes decide."""
         if self.role is not None and self.role < at_least:

@@ -183,6 +183,12 @@ class ToolsetView(Answer):
     digest: str = Field(examples=["sha256:…"])
     tools: list[ToolView]
     warnings: list[str]
+    mcp: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="As declared; only `GET` by who may register toolsets has it, and what follows.",
+    )
+    http: dict[str, Any] | None = None
+    secrets: Literal["namespace", "fallback"] | None = None
 
 
 class ToolsetPage(Answer):

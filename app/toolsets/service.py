@@ -32,7 +32,7 @@ from sandbox.journal.errors import FieldError
 from sandbox.journal.ids import Digest, OrganizationId
 from tenancy.errors import IdempotencyConflict, NotFound
 from tenancy.ids import new_id
-from tenancy.principals import Principal
+from tenancy.principals import Principal, Role
 
 ROUTE = "POST /v1/toolsets"
 CACHE_MAX = 1_000
@@ -187,7 +187,15 @@ class Toolsets:
         return toolset_view(row, [])
 
     async def get(self, principal: Principal, reference: str) -> Definition:
-        return toolset_view(await self._find(principal, reference), [])
+        """The tools; for who may register toolsets also the servers as they were declared, with names of secrets."""
+        row = await self._find(principal, reference)
+        view = toolset_view(row, [])
+        if not principal.may_manage(Role.DEVELOPER):
+            return view
+        declared = await self.servers.declared(principal.organization, row["name"], Digest(row["digest"]))
+        if declared is None:
+            return view
+        return view | declared.model_dump(mode="json", include={"mcp", "http", "secrets"}, exclude_unset=True)
 
     async def _find(self, principal: Principal, reference: str) -> Any:
         found = REFERENCE.fullmatch(reference)

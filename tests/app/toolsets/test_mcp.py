@@ -53,6 +53,29 @@ async def test_what_is_pinned_of_a_server(api: Api) -> None:
         assert (again.status_code, again.json()["digest"]) == (200, view["digest"])
 
 
+async def test_who_may_register_sees_the_servers_and_nobody_else(api: Api) -> None:
+    await api.call("PUT", "/v1/secrets/k", json={"value": "the-value"})
+    async with HostileServer() as server:
+        server.tools = listing({"name": "a"})
+        declared = {
+            "name": "fs",
+            "url": server.url,
+            "auth": {"secret": "k"},
+            "headers": {"x-a": {"secret": "k"}},
+        }
+        await put(api, declared, http={"allow": ["api.example.com"]}, secrets="fallback")
+        shown = await api.call("GET", "/v1/toolsets/support")
+        assert shown.json()["mcp"] == [declared]
+        assert (shown.json()["http"], shown.json()["secrets"]) == ({"allow": ["api.example.com"]}, "fallback")
+        assert "the-value" not in shown.text
+        reader = (await api.call("POST", "/v1/keys", json={"scopes": ["runs:read"]})).json()["key"]
+        for secret in (reader, await api.token("acme")):
+            answer = await api.call("GET", "/v1/toolsets/support", secret=secret)
+            assert answer.status_code == 200
+            assert set(answer.json()) == {"id", "name", "digest", "tools", "warnings"}
+            assert server.url not in answer.text
+
+
 async def test_what_makes_another_version(api: Api) -> None:
     async with HostileServer() as server:
         server.tools = listing({"name": "a"})
