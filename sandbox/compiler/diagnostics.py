@@ -26,6 +26,8 @@ SHOWN_MAX = 12
 EXPLAINED_MAX = 100
 """Of what the compiler says, errors first; the rest is counted. Explaining looks through the script each time."""
 CONTEXT_LINES = 2
+NESTED = "nested_too_deeply"
+"""A script that the stripper could not read to its end."""
 LINES_NAMED_MAX = 6
 WARNINGS = frozenset({7006, 7031})
 _FOLLOWS = frozenset({1294, 1206, 1219, 1240, 1241, 1192, 1343, 1323, 2307, 2591, 2792, 1202, 1203})
@@ -51,6 +53,9 @@ def readable(
     if fence is not None:
         return [fence]
     source = Source(text)
+    unread = [refusal for refusal in refusals if refusal.code == NESTED]
+    if unread:  # nothing more is known of it, and what it takes to look for warnings is its author's choice
+        return _within_bytes(source, [], unread[:1], 0)
     imports = imports_of(source)
     raws = list(raws)
     open_shapes = leaves_open(toolset)
@@ -115,7 +120,7 @@ def nested_too_deeply(text: str) -> Diagnostic | None:
     line, column = Source(text).place(at)
     return Diagnostic(
         severity="error",
-        code="nested_too_deeply",
+        code=NESTED,
         message="Brackets and braces are nested more than 64 deep here.",
         line=line,
         column=column,

@@ -26,7 +26,7 @@ _TIMESTAMP = re.compile(r"[0-9]{1,15}")
 
 
 def verify(
-    body: bytes | str, headers: Mapping[str, str], secret: str, *, now: float | None = None
+    body: bytes | str, headers: Mapping[str, str], secret: str | bytes | None, *, now: float | None = None
 ) -> dict[str, Any]:
     """The message, when it is genuine and recent.
 
@@ -43,6 +43,8 @@ def verify(
         )  # fmt: skip
     except KeyError as error:
         raise WebhookVerificationError(f"the header {error.args[0]} is missing") from None
+    if not message_id:
+        raise WebhookVerificationError("the header webhook-id is empty")
     if _TIMESTAMP.fullmatch(timestamp) is None or not timestamp.isascii():
         raise WebhookVerificationError("webhook-timestamp is no number of seconds")
     clock = time.time() if now is None else now
@@ -65,9 +67,10 @@ def verify(
     return message
 
 
-def _key_of(secret: str) -> bytes:
+def _key_of(secret: str | bytes | None) -> bytes:
     try:
-        key = base64.b64decode(secret.removeprefix(PREFIX) + "==")
+        text = secret.decode() if isinstance(secret, bytes) else str(secret or "")
+        key = base64.b64decode(text.removeprefix(PREFIX) + "==")
     except (binascii.Error, ValueError):
         key = b""
     if not key:

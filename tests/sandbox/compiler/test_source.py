@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from sandbox.compiler.check import masked_source
-from sandbox.compiler.diagnostics import readable
+from sandbox.compiler.diagnostics import readable, too_complex
 from sandbox.compiler.source import NESTING_MAX, Source, too_deep_at
 from sandbox.compiler.strip import SCRIPT_BYTES_MAX, early_refusal
 from sandbox.compiler.toolset import NO_TOOLS
@@ -88,3 +89,14 @@ def test_offsets_are_of_utf16_units(text: str) -> None:
         assert source.offset(units) == at
         units += 1 + (mark > "\uffff")
     assert source.offset(units) == source.offset(units + 5) == len(text)
+
+
+def test_of_a_script_that_could_not_be_read_nothing_else_is_looked_for() -> None:
+    """Looking through its tokens took longer than checking it, beside everybody's runs."""
+    text = 'import { sleep } from "rewind";\nsleep(1);\n' + "(1," * 80_000
+    refusal = too_complex(text)
+    nested = replace(refusal, code="nested_too_deeply")
+    began = time.process_time()
+    assert readable(text, NO_TOOLS, [], [nested, nested]) == [nested]
+    assert time.process_time() - began < 0.1
+    assert [one.code for one in readable(text[:42], NO_TOOLS, [], [])] == ["floating_promise"]

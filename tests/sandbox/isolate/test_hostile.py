@@ -27,6 +27,39 @@ OUTPUTS = {
     "08": {"a": {"value": {"n": 1}}, "b": {"value": {"k": 1}}, "c": "no json", "n": 1},
     "11": {"a": "first", "b": "timer"},
     "20": [],
+    "23": {
+        "r": {"value": [1, 2, 3]},
+        "fail": True,
+        "slept": True,
+        "attempts": 2,
+        "hits": ["get Object.timeout", "get Object.signal"],
+    },
+    "24": {"r": {"value": {"a": 1}}, "s": True, "h": "hijacked"},
+    "26": {
+        "r": {"value": [1, 2]},
+        "p": {"value": 1},
+        "all": [{"value": 2}, {"value": 3}],
+        "o": {"value": {"own": 2}},
+        "n": {"value": {"k": 1}},
+        "ctor": True,
+    },
+    "27": {"v": {"value": 1}, "low": True},
+    "28": {"a": {"value": 1}, "b": {"value": 2}, "c": {"value": 3}, "name": "ToolError"},
+    "30": {
+        "detached": "DataCloneError",
+        "transfer": 0,
+        "resizable": "RangeError",
+        "random": "QuotaExceededError",
+        "randomFloat": "TypeMismatchError",
+        "digest": [202, 151, 129, 18],
+        "digestBad": "NotSupportedError",
+        "subtleOther": "undefined",
+        "decode": "TypeError",
+        "decodeLoose": "\ufffdA",
+        "clonefn": "DataCloneError",
+        "echo": {"value": {"0": 1.5, "1": None}},
+    },
+    "33": {"r": {"value": {"list": [1, {"b": "x"}]}}, "ok": "m"},
 }
 
 CALLS = {
@@ -37,6 +70,9 @@ CALLS = {
     "07": [{"value": "inner"}, {"value": {"x": 1, "y": 2}}],
     "08": [{"value": {"n": 1}}, {"value": {"k": 1}}],
     "22": [{"value": "true"}],
+    "23": [{"value": [1, 2, 3]}, {"message": "no"}],
+    "24": [{"value": {"a": 1}}, {"value": {"b": 1}}],
+    "28": [{"value": 1}, {"value": 2}, {"message": "m"}, {"value": 3}],
 }
 
 
@@ -131,3 +167,62 @@ async def test_22_tools_cannot_be_replaced(run: Run) -> None:
     assert out["v"] == {"value": "true"}
     assert out["r"][:4] == [f"{what} TypeError" for what in ("assign", "define", "proto", "namespace")]
     assert out["r"][4] == "unknown undefined undefined undefined"
+
+
+async def test_25_keys_that_are_names_of_the_language(run: Run) -> None:
+    world = await run(source("25"))
+    evil = {
+        "__proto__": {"polluted": True},
+        "constructor": {"prototype": {"x": 1}},
+        "length": 3,
+        "then": "not a function",
+        "toString": 5,
+    }
+    assert world.calls == [["probe.echo", {"value": evil}]]
+    assert world.output == {
+        "keys": sorted(evil),
+        "own": True,
+        "proto": True,
+        "polluted": None,
+        "x": None,
+        "value": evil,
+    }
+
+
+async def test_28_lines_do_not_need_the_scripts_errors(run: Run) -> None:
+    lines = source("28").splitlines()
+    expected = [n for n, line in enumerate(lines, 1) if "await probe." in line]
+    assert [call["line"] for call in (await run(source("28"))).of_type("schedule_tool_call")] == expected
+
+
+async def test_29_the_stack_is_as_deep_everywhere(run: Run) -> None:
+    world = await run(source("29"))
+    assert world.output == {"n": 4, "json": 0}
+    depths = world.calls[-1][1]["value"]
+    assert len(depths) == 4
+    assert min(depths) > 1_000
+
+
+async def test_31_values_that_change_while_they_are_read(run: Run) -> None:
+    out = (await run(source("31"))).output
+    refused = {"deepToJSON", "deep250", "infiniteProxy", "lone", "loneKey", "bigint"}
+    assert {key for key, said in out.items() if said.startswith("TypeError: probe.echo: args")} == refused
+    assert {key: said for key, said in out.items() if key not in refused} == {
+        "grow": "ok 23",
+        "growArray": "ok 13",
+        "deleting": "ok 17",
+        "deep190": "ok 391",
+        "symbolKey": "ok 17",
+        "patchedBigint": "ok 25",
+        "patchedString": "ok 19",
+    }
+
+
+async def test_32_without_globals(run: Run) -> None:
+    out = (await run(source("32"))).output
+    assert (out["r"], out["e"], out["again"]) == ({"value": {"a": [1, "x"]}}, "ToolError bad", {"value": 2})
+    assert (out["mod"], out["self"], out["argsThis"]) == ("undefined", "undefined", "undefined")
+
+
+async def test_33_logs_without_methods(run: Run) -> None:
+    assert (await run(source("33"))).logs == [["log", "still", {"logging": 1}]]

@@ -1,0 +1,1 @@
+type D=0|1|2|3|4|5|6|7|8|9; type K=`${D}${D}${D}`; type A={[P in K]:{[Q in K]:`${P}-${Q}`}}; type V=A[K][K]; const v:V='0' as any; const w:`${K}x${K}`=v; export default async function main(){return w}

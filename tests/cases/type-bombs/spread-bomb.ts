@@ -1,0 +1,23 @@
+const a0={x:1,y:2};
+const a1={...a0,...(Math.random()>.5?{k1:1}:{j1:2})};
+const a2={...a1,...(Math.random()>.5?{k2:1}:{j2:2})};
+const a3={...a2,...(Math.random()>.5?{k3:1}:{j3:2})};
+const a4={...a3,...(Math.random()>.5?{k4:1}:{j4:2})};
+const a5={...a4,...(Math.random()>.5?{k5:1}:{j5:2})};
+const a6={...a5,...(Math.random()>.5?{k6:1}:{j6:2})};
+const a7={...a6,...(Math.random()>.5?{k7:1}:{j7:2})};
+const a8={...a7,...(Math.random()>.5?{k8:1}:{j8:2})};
+const a9={...a8,...(Math.random()>.5?{k9:1}:{j9:2})};
+const a10={...a9,...(Math.random()>.5?{k10:1}:{j10:2})};
+const a11={...a10,...(Math.random()>.5?{k11:1}:{j11:2})};
+const a12={...a11,...(Math.random()>.5?{k12:1}:{j12:2})};
+const a13={...a12,...(Math.random()>.5?{k13:1}:{j13:2})};
+const a14={...a13,...(Math.random()>.5?{k14:1}:{j14:2})};
+const a15={...a14,...(Math.random()>.5?{k15:1}:{j15:2})};
+const a16={...a15,...(Math.random()>.5?{k16:1}:{j16:2})};
+const a17={...a16,...(Math.random()>.5?{k17:1}:{j17:2})};
+const a18={...a17,...(Math.random()>.5?{k18:1}:{j18:2})};
+const a19={...a18,...(Math.random()>.5?{k19:1}:{j19:2})};
+const a20={...a19,...(Math.random()>.5?{k20:1}:{j20:2})};
+const a21={...a20,...(Math.random()>.5?{k21:1}:{j21:2})};
+export default async function main(){return a21}

@@ -1,0 +1,1 @@
+type P<U,K=U>=[U] extends [never]?[]:K extends K?[K,...P<Exclude<U,K>>]:never; type X=P<0|1|2|3|4|5|6|7|8>; const x:X=1 as any; const y:5=x; export default async function main(){return y}
