@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
+from app.body_fields import no_such_field
 from sandbox.journal.canonical import CanonicalError, path_text
 from sandbox.journal.errors import ApiError, FieldError, RewindFault, Unavailable
 
@@ -168,7 +169,7 @@ def render(error: Exception, request: Request) -> Response:
 
 def _rendered(error: Exception, request: Request, request_id: str) -> Response:
     if isinstance(error, RequestValidationError):
-        error = from_validation(error)
+        error = from_validation(error, request)
     if isinstance(error, CanonicalError):
         error = from_canonical(error)
     if isinstance(error, ApiError):
@@ -247,7 +248,7 @@ _CODES = {
 }
 
 
-def from_validation(error: RequestValidationError) -> ApiError:
+def from_validation(error: RequestValidationError, request: Request) -> ApiError:
     """Name each wrong place by the path a caller would write: `tools[3].name`, `limit`."""
     found = []
     for item in error.errors():
@@ -258,6 +259,8 @@ def from_validation(error: RequestValidationError) -> ApiError:
         kind = str(item["type"])
         code = _CODES.get(kind) or ("wrong_type" if kind.endswith(("_type", "_parsing")) else "invalid_value")
         message = _message(kind, str(item["msg"]))
+        if kind == "extra_forbidden" and place == "body":
+            message = no_such_field(request, rest)
         if place == "body" and not rest:
             message = (
                 "The body must be a JSON object." if kind != "missing" else "This call needs a JSON body."

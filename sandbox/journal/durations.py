@@ -29,6 +29,16 @@ def duration_ms(value: object) -> int:
     return math.ceil(total)
 
 
+def duration_text(ms: int) -> str:
+    """As it would be written: `1h 30m`, `10d`; 0 is `0ms`."""
+    parts, rest = [], ms
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(rest, _UNITS_MS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0ms"
+
+
 def _text_ms(text: str) -> float:
     if _NUMBER.fullmatch(text):
         return float(text)

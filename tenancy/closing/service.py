@@ -4,6 +4,7 @@ What is purged is erased by destroying the data keys of its namespaces: journals
 can be read by nobody any more, backups included once theirs of the keys are gone.
 """
 
+import datetime as dt
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -72,7 +73,7 @@ class Closing:
             await audit(connection, own.organization, Actor("member", session.person), act, ip=client.ip)
 
     async def export(self, own: Membership) -> AsyncIterator[bytes]:
-        """Lines of JSON (NDJSON): the organization, then all that it has, secrets excepted."""
+        """Lines of JSON (NDJSON): the organization, then all that it has, secrets excepted; `end` says that it is whole."""
         require_role(own.role, Role.ADMIN)
 
         async def page(sql: str, *values: object) -> list[Any]:
@@ -80,12 +81,15 @@ class Closing:
                 rows: list[Any] = await connection.fetch(sql, *values)
             return rows
 
+        lines = 1
         yield _line("organization", {"id": own.organization, "name": own.organization_name})
         async for kind, row in repository.exported(page, own.organization):
             fields = {name: _value(name, value) for name, value in row.items() if name != "key"}
             if kind == "namespace":
                 fields["export"] = f"{self._url}/v1/namespaces/{row['name']}/export"
+            lines += 1
             yield _line(kind, {"id": str(row["key"]), **fields})
+        yield _line("end", {"lines": lines})
 
     async def purge_due(self, erase: Erase) -> int:
         """Purge what has been closed for long enough; how many organizations that were.
@@ -122,4 +126,7 @@ def _value(name: str, value: Any) -> Json:
     if name in JSON_COLUMNS and isinstance(value, str):
         found: Json = json.loads(value)
         return found
+    if isinstance(value, int) and (name == "at" or name.endswith("_at")):
+        at = dt.datetime.fromtimestamp(value / 1000, dt.UTC)
+        return f"{at:%Y-%m-%dT%H:%M:%S}.{value % 1000:03d}Z"
     return value if value is None or isinstance(value, bool | int | str | list) else str(value)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import asyncpg
 import orjson
 
+from sandbox.journal.durations import duration_text
 from sandbox.journal.errors import ApiError, FieldError, QuotaExceeded
 from sandbox.journal.ids import NamespaceId, OrganizationId
 from sandbox.store.postgres.connection import acquired
@@ -104,10 +105,15 @@ class Quotas:
             return
         told: dict[str, Any] = {"quota": name, "limit": limit, "used": used, "resets_at": None}
         await self.tell(namespace, told)
-        words, way_out = _WORDS[name]
-        raise QuotaExceeded(
-            f"{words} {limit:,}; this is {used:,}. {way_out}, or raise the quota {name}.", extra=told
-        )
+        if name == "ttl_max":
+            words = (
+                f"In this namespace a ttl is at most {duration_text(limit)}; this is {duration_text(used)}."
+            )
+            way_out = "Ask for a shorter one"
+        else:
+            words = f"In this namespace a script has at most {limit:,} bytes; this has {used:,}."
+            way_out = "Send a shorter one"
+        raise QuotaExceeded(f"{words} {way_out}, or raise the quota {name}.", extra=told)
 
     async def ttl_ms(self, organization: OrganizationId, namespace: NamespaceId, asked_ms: int | None) -> int:
         """How long a run may live: as asked, else as long as it may. QuotaExceeded for longer."""
@@ -142,9 +148,3 @@ class Quotas:
         if len(rows) > ROWS_MAX:
             raise ApiError(f"That are more than {ROWS_MAX:,} rows: ask for fewer days, or one namespace.")
         return rows
-
-
-_WORDS = {
-    "ttl_max": ("In this namespace a ttl is at most, in ms:", "Ask for a shorter one"),
-    "script_bytes_max": ("In this namespace a script has at most, in bytes:", "Send a shorter one"),
-}

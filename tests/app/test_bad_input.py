@@ -266,3 +266,52 @@ async def test_a_missing_worker_is_unavailable(api: Api, monkeypatch: pytest.Mon
     answer = await start(api, b'{"script": "main // new"}')
     assert_problem(answer, 503, "unavailable")
     assert answer.headers["retry-after"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "where", "told"),
+    [
+        (
+            "POST",
+            "/v1/runs?namespace=acme",
+            {"script": "a", "tooolset": "t"},
+            "tooolset",
+            "did you mean `toolset`?",
+        ),
+        (
+            "POST",
+            "/v1/runs?namespace=acme",
+            {"script": "a", "zzz": 1},
+            "zzz",
+            "there are: input, labels, namespace, script, ",
+        ),
+        ("POST", "/v1/tokens", {"namespace": "a", "narrow": {"tolset": "x"}}, "narrow.tolset", "`toolset`?"),
+        (
+            "POST",
+            "/v1/toolsets",
+            {"name": "t", "tools": [{"name": "a", "description": "", "input_shema": {}}]},
+            "tools[0].input_shema",
+            "`input_schema`?",
+        ),
+        (
+            "POST",
+            "/v1/runs/cancel?namespace=acme",
+            {"filter": {"stattus": "active"}},
+            "filter.stattus",
+            "`status`?",
+        ),
+        (
+            "POST",
+            "/v1/keys/01a22ac7-f648-7df0-8e05-fa322571a6ab/rotate",
+            {"ovrlap": 0},
+            "ovrlap",
+            "`overlap`?",
+        ),
+    ],
+)
+async def test_an_unknown_field_is_answered_with_those_there_are(
+    api: Api, method: str, path: str, body: dict[str, Any], where: str, told: str
+) -> None:
+    problem = assert_problem(await api.call(method, path, json=body), 400, "invalid_request", where)
+    (message,) = [error["message"] for error in problem["errors"] if error["path"] == where]
+    assert told in message

@@ -124,7 +124,9 @@ async def test_an_organization_takes_everything_along(own_api: Api) -> None:
     lines = [json.loads(line) for line in file.text.splitlines()]
     by_kind = {line["type"]: line for line in lines}
     assert lines[0] == {"type": "organization", "id": organization, "name": "Acme"}
+    assert lines[-1] == {"type": "end", "lines": len(lines) - 1}
     assert by_kind["member"]["email"] == "own@example.com"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", by_kind["member"]["created_at"])
     assert by_kind["api_key"]["prefix"] == key[: len(by_kind["api_key"]["prefix"])]
     assert by_kind["toolset"]["definition"]["tools"]
     assert by_kind["webhook_endpoint"]["url"] == "https://hooks.example/x"

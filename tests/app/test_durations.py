@@ -3,6 +3,7 @@
 import pytest
 
 from app.durations import duration_ms
+from sandbox.journal.durations import duration_text
 
 
 @pytest.mark.parametrize(
@@ -26,3 +27,8 @@ def test_what_is_no_duration(given: object) -> None:
 
     with pytest.raises(ValueError, match=r"duration|between|negative"):
         duration_ms(given)
+
+
+@pytest.mark.parametrize("text", ["0ms", "250ms", "30s", "1h 30m", "10d", "1d 1h 1m 1s 1ms", "30d"])
+def test_a_duration_is_told_as_it_would_be_written(text: str) -> None:
+    assert duration_text(duration_ms(text)) == text

@@ -47,7 +47,7 @@ QUOTA_STATE = "RWQ01"
 """What our triggers raise when a quota is used up, with the refusal as detail."""
 RETRY_S = 30
 _WHAT = {
-    "active_runs": "runs that are active at the same time",
+    "active_runs": "active runs",
     "runs_per_month": "runs in a month",
     "cpu_ms_per_month": "ms of CPU in a month",
     "scripts_per_month": "new scripts in a month",
@@ -127,7 +127,7 @@ async def acquired(pool: asyncpg.Pool | TenantPool) -> AsyncIterator[Any]:
 def quota_exceeded(refusal: dict[str, Any]) -> QuotaExceeded:
     """A refusal of the database's quota functions, as the API tells it; times in ISO 8601."""
     quota, limit, resets_ms = refusal["quota"], refusal["limit"], refusal["resets_at"]
-    message = f"The namespace may have {limit:,} {_WHAT[quota]}, and has {refusal['used']:,}."
+    message = f"The namespace may have at most {limit:,} {_WHAT[quota]}, and has {refusal['used']:,}."
     if resets_ms is None:
         retry_s, resets_at = RETRY_S, None
         message += f" {_WAY_OUT[quota]}, or raise the quota."
