@@ -32,8 +32,8 @@ from tests.simulation.verdicts import Books, Broken, require
 
 SOON_MS = 15_000
 """Once nothing goes wrong any more, what has happened is seen within this time, hint or not."""
-CALL_MS = 45_000
-"""So long do the tools of the simulation's server take at most."""
+CALL_MS = 75_000
+"""So long may a call of the server be under way: it takes 22 s, a dispatcher that leaves 6 s, a lease 30 s."""
 
 __all__ = ["Broken", "Checks", "require"]
 
@@ -180,6 +180,7 @@ class Checks:
             status in {state.status, "quarantined"}, f"run {name} is {status}, its journal {state.status}"
         )
         require(run.cancelling == (state.cancelling is not None), "whether it is cancelled differs")
+        self._deadline(run)
         if status != state.status:
             return
         calls = {row.n for row in run.calls_pending()}
@@ -188,6 +189,14 @@ class Checks:
         elif run.delivered >= run.last_event:
             self._at_rest(run, state)
         require(calls <= set(range(1, state.calls_made + 1)), "a call is pending that was never made")
+
+    def _deadline(self, run: MemoryRun) -> None:
+        """Until a run is cancelled or ends its deadline is ahead, but for a quarantine."""
+        if run.cancelling or run.ended_at is not None:
+            return
+        row = run.pending.get((PendingKind.DEADLINE, 0))
+        ahead = None if run.status is RunStatus.QUARANTINED else run.start.time + run.start.ttl_ms
+        require(row is not None and row.due == ahead, f"the deadline of {run.start.run}: {row}, not {ahead}")
 
     def _at_rest(self, run: MemoryRun, state: RunState) -> None:
         rows = {
@@ -266,6 +275,8 @@ class Checks:
                     yield f"call {row.n} of {name} is not told of the end of its child"
                 elif child is not None and row.stopping and not child.cancelling:
                     yield f"call {row.n} of {name} is stopped, its child goes on"
+                elif run.cancelling and run.owner is not None and _goes_on(row):
+                    yield f"call {row.n} of {name} is not told to stop"
                 elif row.stopping and row.claim_id in self.dispatchers:
                     yield f"call {row.n} of {name} was told to stop and goes on"
                 elif row.offered and row.route is Route.DISPATCHER and not row.stopping:
@@ -290,6 +301,11 @@ class Checks:
         for entry in delivery_order(entries):
             self.pairs[_named(state), TYPE_NAMES[TYPE_OF[type(entry.body)]]] += 1
             apply(state, entry)
+
+
+def _goes_on(row: MemoryRow) -> bool:
+    """Begun before the clean-up, or not yet withdrawn, and not told to stop."""
+    return not row.stopping and row.why is not DueWhy.CLEANUP
 
 
 def _named(state: RunState) -> str:

@@ -218,8 +218,9 @@ class Harness:
             return
         self._world.counts[f"forks of {self.runs[parent].status.name.lower()} runs"] += 1
         await self.start(request)
-        if self._random.random() < 0.15:
-            await self.operate((request.namespace, request.run))
+        if self._random.random() < 0.3:  # while it is being made
+            await asyncio.sleep(self._random.choice((0.0, 0.1, 0.2, 0.4, 1.0)))
+            await self.operate((request.namespace, request.run), gives_up=0.5)
 
     async def signal(self, where: Where, ident: str) -> EventVerdict:
         actor = Actor(self._random.choice(("key", "token")), "k")
@@ -238,11 +239,11 @@ class Harness:
                 ordered = Decision(*where, row.name or "", decided)
                 await patiently(partial(self.line.decide_approval, ordered))
 
-    async def operate(self, where: Where) -> None:
+    async def operate(self, where: Where, gives_up: float = 0.2) -> None:
         """A drill: the run is quarantined, whoever has it; then released, or given up."""
         await patiently(lambda: self.line.quarantine_by_operator(*where, {"message": DRILL}))
         await asyncio.sleep(self._random.choice((0.0, 0.5, 5.0)))
-        if self._random.random() < 0.2:
+        if self._random.random() < gives_up:
             await patiently(lambda: self.line.abandon_quarantined(*where))
         else:
             await patiently(lambda: self.line.release_quarantined(*where))

@@ -28,11 +28,12 @@ def check_fork(fork: MemoryRun, own: Sequence[Entry], parent: Sequence[Entry], b
     require(started.origin is not None and started.origin.run == first, f"{name} has lost its origin")
     same = (started.input, started.seed, started.epoch, own[0].time)
     require(same == (before.input, before.seed, before.epoch, parent[0].time), f"{name} begins otherwise")
+    asked = (fork.start.fork or {}).get("at")
+    at = asked if isinstance(asked, int) else None
     _reused_are_the_parents(name, own, parent)
-    asked = fork.start.fork or {}
-    at = asked.get("at")
+    _reused_stand_before(name, own, parent, at)
     of = RunId(str((fork.start.parent or {})["run"]))
-    _matched_are_not_sent(name, own, (of, parent), at if isinstance(at, int) else None, books)
+    _matched_are_not_sent(name, own, (of, parent), at, books)
     report = fork.fork_report
     if report is None:
         end = own[-1].body
@@ -77,6 +78,25 @@ def _reused_are_the_parents(name: RunId, own: Sequence[Entry], parent: Sequence[
         number = {} if isinstance(ours, e.SignalReceived) else {_numbered(ours): _number(ours)}
         assert isinstance(body, KINDS)
         require(replace(body, reused=seq, **number) == ours, f"{name}: {entry.seq} is not its parent's {seq}")
+
+
+def _reused_stand_before(name: RunId, own: Sequence[Entry], parent: Sequence[Entry], at: int | None) -> None:
+    """What is asked for, or a cancel, ends it: signals and firings before that, outcomes of calls made before that."""
+    within = _matching_ends(parent, at)
+    calls = {x.body.call: x for x in parent if isinstance(x.body, e.ScheduleToolCall)}
+    for entry in own:
+        seq = _reused(entry)
+        if seq is None:
+            continue
+        theirs = parent[seq]
+        if isinstance(theirs.body, e.ToolCallCompleted):
+            require(seq != at and within(calls[theirs.body.call]), f"{name} reuses {seq}, and ends at {at}")
+        else:
+            cause = None if at is None else parent[at].cause
+            before = at if cause is None else cause + 1
+            require(before is None or seq < before, f"{name} reuses {seq}, and ends at {at}")
+            cancelled = any(isinstance(x.body, e.CancelRequested) for x in parent[:seq])
+            require(not cancelled, f"{name} reuses {seq}, which came after a cancel")
 
 
 def _of_the_prefix(entry: Entry) -> bool:

@@ -26,11 +26,11 @@ from sandbox.worker.warm_runs import WarmRuns
 from tests.simulation.script import Script
 
 Mutation = Callable[[], Any]
-MUTATIONS: dict[str, Mutation] = {}
+MUTATIONS: list[Mutation] = []
 
 
 def mutation(make: Mutation) -> Mutation:
-    MUTATIONS[make.__name__] = make
+    MUTATIONS.append(make)
     return make
 
 

@@ -73,7 +73,7 @@ class Simulation:
             with (
                 world.clocks(),
                 patch.object(children.secrets, "token_hex", lambda size: secret.randbytes(size).hex()),
-                patch.object(forking, "CHUNK_ENTRIES", self._random.choice((1, 3, 500))),
+                patch.object(forking, "CHUNK_ENTRIES", self._random.choice((1, 1, 3, 500))),
                 patch.object(live_run, "CHUNK_BYTES", self._random.choice((200, 1024 * 1024))),
             ):
                 world.loop.run_until_complete(world.server.spawn(self._play()))
@@ -110,9 +110,11 @@ class Simulation:
             await harness.start(world.starting.root(number))
         forks_max = self._random.choice((0, 2, FORKS_MAX))
         if world.favours == "orphans":
-            await harness.annoy(self._random.choice((5.0, 10.0, 20.0)), 0)
+            await harness.annoy(self._random.choice((15.0, 30.0)), 0)
             await self._outage(harness)
-            await harness.annoy(OUTAGE_S, forks_max)
+            await harness.annoy(OUTAGE_S - 5.0, forks_max)
+            for ended in [where for where, run in harness.runs.items() if run.status not in OPEN]:
+                await harness.fork(ended)
         await harness.annoy(self._random.choice((5.0, 20.0, 60.0)), forks_max)
         await self._peace(harness)
         if self._random.random() < 0.3 or world.favours == "forks":  # once more, now that more has ended
@@ -132,7 +134,7 @@ class Simulation:
                 process.kill()
         self._away = False
         for where, run in list(harness.runs.items()):
-            if run.status in OPEN and self._random.random() < 0.5:
+            if run.status in OPEN and self._random.random() < 0.7:
                 await harness.cancel(where, "user")
 
     async def _peace(self, harness: Harness) -> None:

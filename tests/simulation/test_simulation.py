@@ -14,9 +14,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.fixtures.database import REPOSITORY
+from tests.simulation import mutations_edges
 from tests.simulation.crashes import points
 from tests.simulation.figures import figures
-from tests.simulation.mutations import MUTATIONS
+from tests.simulation.mutations import MUTATIONS, Mutation
 from tests.simulation.simulation import play
 
 pytestmark = [
@@ -112,13 +113,13 @@ def test_one_seed_is_one_history() -> None:
         assert set(shown.stdout.split()) == traces
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
-def test_the_simulation_finds(name: str) -> None:
+@pytest.mark.parametrize("make", [*MUTATIONS, *mutations_edges.MUTATIONS], ids=lambda make: make.__name__)
+def test_the_simulation_finds(make: Mutation) -> None:
     for seed in range(SEEDS_MAX):
         try:
-            with MUTATIONS[name]():
+            with make():
                 play(seed)
         except Exception as error:  # whatever it broke, it was noticed
-            print(f"{name}: seed {seed}: {error}")
+            print(f"{make.__name__}: seed {seed}: {error}")
             return
-    pytest.fail(f"{name} was not found in {SEEDS_MAX} seeds")
+    pytest.fail(f"{make.__name__} was not found in {SEEDS_MAX} seeds")

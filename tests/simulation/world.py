@@ -142,6 +142,8 @@ class World:
             self.aims = rare()
         if self.favours == "deaths":
             self.faults.rates = replace(self.faults.rates, child_died=0.5)
+        if self.favours == "orphans":
+            self.faults.rates = replace(self.faults.rates, latencies_s=SLOW_S)
         edit = EDITS.get(self.favours, "")
         self.starting = Starting(seed, Random(self.random.getrandbits(64)), self.journals, edit)
         self.checks = Checks(self.journals, self.starting.scripts, self.counts)
