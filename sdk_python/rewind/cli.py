@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rewind import _cli_approvals, _cli_replays, _cli_runs, _cli_scripts, _cli_settings
+from rewind import _cli_approvals, _cli_listen, _cli_replays, _cli_runs, _cli_scripts, _cli_settings
 from rewind._cli_base import DEFAULT_NAMESPACE, Console, Usage
 from rewind._client import Rewind
 from rewind._config import mask_secrets, package_version
@@ -24,6 +24,7 @@ COMMANDS = "rewind.commands"
 SERVER_VERBS = ("dev", "serve", "worker", "db", "doctor", "admin")
 REMOTE_VERBS = (
     "run", "runs", "check", "approvals", "toolsets", "tokens", "cassette", "replay", "verify", "test",
+    "listen",
 )  # fmt: skip
 DESCRIPTION = """Durable runs of TypeScript scripts.
 
@@ -134,6 +135,7 @@ def _parser(*, with_server: bool) -> tuple[argparse.ArgumentParser, list[str]]:
     _cli_approvals.register(verbs)
     _cli_settings.register(verbs)
     _cli_replays.register(verbs)
+    _cli_listen.register(verbs)
     problems: list[str] = []
     if with_server:
         for point in entry_points(group=COMMANDS):

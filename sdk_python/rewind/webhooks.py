@@ -53,7 +53,7 @@ def verify(
             f"the message's time is more than {TOLERANCE_S // 60} minutes from this clock"
         )
     signed = message_id.encode("utf-8", "surrogatepass") + b"." + timestamp.encode() + b"." + raw
-    expected = hmac.digest(_key_of(secret), signed, hashlib.sha256)
+    expected = hmac.digest(key_of(secret), signed, hashlib.sha256)
     if not any(_equals(expected, one) for one in signatures.split(" ")[:SIGNATURES_MAX]):
         raise WebhookVerificationError(
             "no signature fits: is this the endpoint's secret, and the body as it came?"
@@ -67,7 +67,8 @@ def verify(
     return message
 
 
-def _key_of(secret: str | bytes | None) -> bytes:
+def key_of(secret: str | bytes | None) -> bytes:
+    """The key in a webhook secret. Errors: WebhookVerificationError when it is none."""
     try:
         text = secret.decode() if isinstance(secret, bytes) else str(secret or "")
         key = base64.b64decode(text.removeprefix(PREFIX) + "==")
