@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from sandbox.compiler.fair_threads import owner
+from sandbox.customers import owner
 from sandbox.journal.errors import Unavailable
 
 LARGE_BODY_BYTES = 1024 * 1024

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import Services, services_of
 from app.errors import InvalidJson
-from sandbox.compiler.fair_threads import on_behalf_of
+from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Json
 from sandbox.store.postgres.reach import Reach, as_system, limit_to

@@ -23,8 +23,8 @@ from app.toolsets.definition import PinnedTool, retry_after_ms
 from app.toolsets.http_tool import SERVER as HTTP
 from app.toolsets.service import ToolsetRef, Toolsets
 from app.values import Values
-from sandbox.compiler.fair_threads import on_behalf_of
 from sandbox.compiler.value_checks import problem_of
+from sandbox.customers import on_behalf_of
 from sandbox.journal.canonical import CanonicalError, canonical_text
 from sandbox.journal.codec import decode_body, encode_body
 from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolFailure, Value

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 
 from app.runs.repository import Head, RunRepository
+from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import NamespaceId, RunId, Seq
 from sandbox.store.hints import POLL_MAX_S
@@ -142,6 +143,7 @@ class LiveJournals:
 
     async def _look_on(self) -> None:
         """Look at what was marked at once, and at everything that is watched every POLL_MAX_S."""
+        on_behalf_of("")  # it was begun by one of many, for all of them
         clock = asyncio.get_running_loop().time
         everything_at = clock()
         try:

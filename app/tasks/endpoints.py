@@ -25,7 +25,7 @@ from app.tasks.schemas import (
     SettleView,
 )
 from app.tasks.service import Result, Tasks
-from sandbox.compiler.fair_threads import on_behalf_of
+from sandbox.customers import on_behalf_of
 from sandbox.store.postgres.reach import Reach, limit_to
 from tenancy.principals import Principal, Scope
 

@@ -11,8 +11,9 @@ import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import ContextVar
 from typing import Any, TypeVar
+
+from sandbox.customers import owner
 
 WASTEFUL_S = 600.0
 """How long somebody is remembered as wasteful."""
@@ -20,16 +21,6 @@ WASTEFUL_MAX = 10_000
 
 Result = TypeVar("Result")
 _Job = tuple[Callable[[], Any], "Future[Any]"]
-_OWNER: ContextVar[str] = ContextVar("owner", default="")
-
-
-def on_behalf_of(owner: str) -> None:
-    """From here to the end of the task, work is this customer's. Without it, it is everybody's together."""
-    _OWNER.set(owner)
-
-
-def owner() -> str:
-    return _OWNER.get()
 
 
 class FairThreads:
@@ -47,15 +38,15 @@ class FairThreads:
         """Call `work` in a thread when its customer has a turn."""
         done: Future[Result] = Future()
         with self._lock:
-            self._waiting.setdefault(_OWNER.get(), deque()).append((work, done))
+            self._waiting.setdefault(owner(), deque()).append((work, done))
         self._threads.submit(self._work)
         return await asyncio.wrap_future(done)
 
     def note_waste(self) -> None:
         """The current task's customer has wasted a thread."""
         with self._lock:
-            self._wasteful.pop(_OWNER.get(), None)
-            self._wasteful[_OWNER.get()] = time.monotonic() + WASTEFUL_S
+            self._wasteful.pop(owner(), None)
+            self._wasteful[owner()] = time.monotonic() + WASTEFUL_S
             if len(self._wasteful) > WASTEFUL_MAX:
                 self._wasteful.popitem(last=False)
 

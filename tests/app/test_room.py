@@ -7,7 +7,7 @@ import pytest
 
 from app import body
 from app.room import LARGE_BODY_BYTES, Room
-from sandbox.compiler.fair_threads import on_behalf_of
+from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import Unavailable
 from tests.fixtures.api import SCRIPT, Api
 

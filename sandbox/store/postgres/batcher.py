@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import asyncpg
 
+from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import Unavailable
 
 logger = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Batcher(Generic[Item, Verdict]):
         return await future
 
     async def _run(self) -> None:
+        on_behalf_of("")  # it was begun by one of many, for all of them
         try:
             while self._queue:
                 batch = self._take()

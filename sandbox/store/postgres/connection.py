@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import asyncpg
 import orjson
 
+from sandbox.customers import owner
 from sandbox.journal.errors import QuotaExceeded, Unavailable
 from sandbox.store.postgres.reach import TenantPool, reach
 
@@ -97,16 +98,27 @@ async def acquired(pool: asyncpg.Pool | TenantPool) -> AsyncIterator[Any]:
     """A pooled connection; losing it raises Unavailable, and nobody gets it again.
 
     Of a TenantPool, what the current task may reach decides which connection it is. A tenant's is in a
-    transaction with the tenant's settings, which ends with the block: an exception undoes all of it.
+    transaction with the tenant's settings, which ends with the block: an exception undoes all of it. A customer has
+    a share of either pool and waits for its own.
     """
+    if not isinstance(pool, TenantPool):
+        async with _connected(pool, scoped=False) as connection:
+            yield connection
+        return
+    chosen, shares = (
+        (pool.system, pool.system_shares) if reach().system else (pool.scoped, pool.scoped_shares)
+    )
+    async with shares.of(owner()), _connected(chosen, scoped=True) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _connected(chosen: Any, *, scoped: bool) -> AsyncIterator[Any]:
     current = reach()
-    chosen: Any = pool
-    if isinstance(pool, TenantPool):
-        chosen = pool.system if current.system else pool.scoped
     try:
         async with chosen.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
             try:
-                if chosen is pool or (current.system and current.actor is None):
+                if not scoped or (current.system and current.actor is None):
                     yield connection
                 else:
                     async with connection.transaction():

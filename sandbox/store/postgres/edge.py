@@ -113,7 +113,7 @@ class PostgresEdge(Reads, Tasks, Calls, ChildRuns, Scripts, Due, Approvals):
         except BaseException:
             await system.close()
             raise
-        pool = TenantPool(scoped, system)
+        pool = TenantPool(scoped, system, each=max(1, size * 2 // 5))
         return await cls._checked(cls(url, pool, role=role, data_key=data_key, hints=hints))
 
     @staticmethod

@@ -15,6 +15,7 @@ import asyncpg
 
 from sandbox.journal.entries import Actor
 from sandbox.journal.ids import NamespaceId, OrganizationId
+from sandbox.store.postgres.shares import Shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +50,16 @@ _REACH: ContextVar[Reach] = ContextVar("rewind_reach", default=NOTHING)
 
 
 class TenantPool:
-    """The pools of a process that serves tenants: `scoped` for requests, `system` for loops. See `acquired`."""
+    """The pools of a process that serves tenants: `scoped` for requests, `system` for loops. See `acquired`.
 
-    def __init__(self, scoped: asyncpg.Pool, system: asyncpg.Pool) -> None:
+    `each`: how many connections of either one customer has at the same time.
+    """
+
+    def __init__(self, scoped: asyncpg.Pool, system: asyncpg.Pool, *, each: int) -> None:
         self.scoped = scoped
         self.system = system
+        self.scoped_shares = Shares(each)
+        self.system_shares = Shares(each)
 
     async def close(self) -> None:
         await self.scoped.close()

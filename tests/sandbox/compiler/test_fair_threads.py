@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from sandbox.compiler import fair_threads, value_checks
-from sandbox.compiler.fair_threads import FairThreads, on_behalf_of
+from sandbox.compiler.fair_threads import FairThreads
 from sandbox.compiler.json_schema import ValueValidator
 from sandbox.compiler.value_checks import TOO_LONG, problem_of
+from sandbox.customers import on_behalf_of
 from sandbox.journal.canonical import parse_json
 
 WAIT_S = 20.0
