@@ -5,6 +5,7 @@ made in a process of its own (`value_checks`), so that no schema can stall a pro
 """
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import jsonschema_rs
@@ -34,6 +35,8 @@ DIALECTS = {
     "http://json-schema.org/draft-06/schema": jsonschema_rs.Draft6Validator,
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
 }
+_LATEST = "json-schema.org/schema"
+"""Whatever is newest: says no more than naming none."""
 _UNNAMED = (
     "https://json-schema.org/draft/2020-12/schema",
     "http://json-schema.org/draft-07/schema",
@@ -79,12 +82,17 @@ def check_schema(schema: Any) -> list[str]:
         _build(schema)
     except ValueError as error:
         return [f"Values are not checked against this schema: {_short(str(error))}"]
+    warnings = [
+        f"The pattern {pattern[:80]!r} is no regular expression, and not checked."
+        for pattern in sorted(_bad_patterns(schema))[:_ERRORS_MAX]
+    ]
     depth = usable_depth(schema)
     if depth < VALUE_DEPTH_MAX:
         return [
-            f"Values nested deeper than {depth} are not checked against this schema: its references multiply."
+            *warnings,
+            f"Values nested deeper than {depth} are not checked against this schema: its references multiply.",
         ]
-    return []
+    return warnings
 
 
 class ValueValidator:
@@ -144,6 +152,8 @@ def _dialects(schema: dict[str, Any]) -> list[str]:
         return list(_UNNAMED)
     dialect = named.removesuffix("#") if isinstance(named, str) else ""
     scheme, _, place = dialect.partition("://")
+    if place == _LATEST:
+        return list(_UNNAMED)
     found = next((known for known in DIALECTS if known.endswith(f"://{place}")), None)
     if found is None or scheme not in {"http", "https"}:
         raise SchemaError(
@@ -155,12 +165,12 @@ def _dialects(schema: dict[str, Any]) -> list[str]:
 def _build(schema: dict[str, Any]) -> tuple[Any, bool]:
     """(a validator, whether its patterns are matched in linear time); look-arounds and back-references are not.
 
-    A reference that leads nowhere checks nothing; the rest of its schema is checked all the same.
+    A reference that leads nowhere and a pattern that is none check nothing; the rest is checked all the same.
     """
     first: ValueError | None = None
     schema = _with_nulls(schema)
     for tried in (schema, None):
-        made = _without_stray_references(schema) if tried is None else tried
+        made = _usable(schema) if tried is None else tried
         for dialect in _dialects(schema):
             for options in (RegexOptions(), FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)):
                 try:
@@ -192,15 +202,48 @@ def _with_nulls(part: Any) -> Any:
     return made
 
 
-def _without_stray_references(schema: dict[str, Any]) -> Any:
-    references = References(schema)
+def _patterns(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for item in part:
+            yield from _patterns(item)
+    elif isinstance(part, dict):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        for word, item in part.items():
+            if word not in _DATA:
+                yield from _patterns(item)
+
+
+def _bad_patterns(schema: Any) -> set[str]:
+    """Patterns that no engine takes; keys of `patternProperties` are not looked at."""
+
+    def is_bad(pattern: str) -> bool:
+        try:
+            jsonschema_rs.Draft7Validator(
+                {"pattern": pattern}, pattern_options=FancyRegexOptions(backtrack_limit=BACKTRACK_MAX)
+            )
+        except ValueError:
+            return True
+        return False
+
+    return {pattern for pattern in set(_patterns(schema)) if is_bad(pattern)}
+
+
+def _usable(schema: dict[str, Any]) -> Any:
+    """Without references that lead nowhere, and without patterns that are none."""
+    references, bad = References(schema), _bad_patterns(schema)
 
     def copy(part: Any) -> Any:
         if isinstance(part, list):
             return [copy(item) for item in part]
         if not isinstance(part, dict):
             return part
-        return {word: copy(item) for word, item in part.items() if not (word in _REFERRING and stray(item))}
+        return {word: copy(item) for word, item in part.items() if not useless(word, item)}
+
+    def useless(word: str, item: Any) -> bool:
+        return (word in _REFERRING and stray(item)) or (
+            word == "pattern" and isinstance(item, str) and item in bad
+        )
 
     def stray(reference: Any) -> bool:
         if not isinstance(reference, str):

@@ -99,3 +99,23 @@ def test_dialects_that_are_not_known(name: Any) -> None:
 )
 def test_dialects_that_are(name: str) -> None:
     assert check_schema({"$schema": name, "type": "object", "properties": {"a": {"type": "string"}}}) == []
+
+
+def test_a_pattern_that_is_none_is_not_checked_and_the_rest_is() -> None:
+    text = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {"a": {**text, "pattern": "["}, "b": {**text, "pattern": "^(?=x)"}, "pattern": text},
+        "required": ["a"],
+    }
+    assert check_schema(schema) == ["The pattern '[' is no regular expression, and not checked."]
+    validator = ValueValidator(schema)
+    assert validator.problem({"a": "anything", "b": "xy", "pattern": "["}) is None
+    for wrong in ({"a": 1}, {}, {"a": "x", "b": "y"}, {"a": "x", "pattern": 1}):
+        assert validator.problem(wrong) is not None
+
+
+def test_the_newest_dialect_is_that_of_a_schema_that_names_none() -> None:
+    schema = {"$schema": "http://json-schema.org/schema#", "type": "object", "required": ["a"]}
+    assert check_schema(schema) == []
+    assert ValueValidator(schema).problem({}) is not None
