@@ -52,7 +52,10 @@ GOOD = [
         'raise Error("select a run from these") from None\nsay("delete it, or insert another")',
     ),
     ("app/runs/service.py", 'say("update the script and try again")'),
-    ("app/approvals/repository.py", "class Runs:\n  async def get(self, namespace: NamespaceId, run: RunId): ..."),
+    (
+        "app/approvals/repository.py",
+        "class Runs:\n  async def get(self, namespace: NamespaceId, run: RunId): ...",
+    ),
     (
         "app/approvals/repository.py",
         'class Runs:\n  async def get(self, key: "Principal | None"): ...\n  def _row(self): ...',
