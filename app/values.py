@@ -27,6 +27,10 @@ class Values:
 
         Errors: ApiError with the path of what cannot be a value; TooLarge.
         """
+        return await self.store(namespace, await self.canonical(value, path))
+
+    async def canonical(self, value: Json, path: str) -> bytes:
+        """The text of what a request gave at `path`. Errors: those of `take`."""
         try:
             text = await beside_loop(canonical_text, value)
         except CanonicalError as error:
@@ -36,7 +40,7 @@ class Values:
                 f"The value has {len(text):,} bytes as canonical JSON; the limit is {VALUE_BYTES_MAX:,}."
             )
             raise TooLarge(message, errors=[FieldError(path, "too_large", message)])
-        return await self.store(namespace, text)
+        return text
 
     async def store(self, namespace: NamespaceId, text: bytes) -> Value:
         """Make the value object of a canonical text; a big one is stored before this returns."""

@@ -133,15 +133,15 @@ class Runs:
         asked_at = asyncio.get_running_loop().time()
         report, toolset = await self._program(principal, namespace.id, body)
         report.require_ok()
+        text = await self.values.canonical(body.input, "input")
         await report.require_input(body.input)
-        script = report.digest
-        taken = await self.values.take(namespace.id, body.input, "input")
+        taken = await self.values.store(namespace.id, text)
         if asyncio.get_running_loop().time() - asked_at > FRESH_S:  # a new script was checked meanwhile
             now = await self.store.now()
         begins = TimeMs(max(now, int(body.start_at or 0)))
         started = RunStarted(
             input=taken,
-            script=script,
+            script=report.digest,
             toolset=None if toolset is None else toolset.text,
             seed=secrets.token_hex(16),
             epoch=self._epoch,
@@ -158,7 +158,7 @@ class Runs:
             epoch=self._epoch,
             time=begins,
             ttl_ms=ttl_ms,
-            script=script,
+            script=report.digest,
             toolset=None if toolset is None else toolset.name,
             toolset_digest=None if toolset is None else toolset.digest,
             workflow=body.workflow,

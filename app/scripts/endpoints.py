@@ -39,6 +39,8 @@ async def check_script(
         toolset = await services.toolsets.resolve(caller.organization, body.toolset)
     report = await services.scripts.check(caller.organization, within.id, body.script, toolset)
     given = "input" in await request.json()
+    if given:
+        await services.runs.values.canonical(body.input, "input")
     diagnostics = [*report.diagnostics, *(_of_input(report, body.input) if given and report.ok else ())]
     return json_response(
         {

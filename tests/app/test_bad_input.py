@@ -98,6 +98,18 @@ async def test_depth_is_limited_to_200(api: Api) -> None:
     assert_problem(await start(api, objects), 400, "invalid_request")
 
 
+async def test_depth_is_said_before_what_main_takes(api: Api) -> None:
+    deep: Any = 1
+    for _ in range(201):
+        deep = [deep]
+    body = {"script": SCRIPT, "namespace": "acme", "input": {"a": deep}}
+    api.desk.schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    for path in ("/v1/runs", "/v1/scripts/check"):
+        answer = await api.call("POST", path, json=body)
+        problem = assert_problem(answer, 400, "invalid_request")
+        assert problem["errors"][0]["path"].startswith("input.a[0]")
+
+
 async def test_sizes_are_limited(api: Api) -> None:
     problem = assert_problem(
         await start(api, f'{{"script": "{"x" * (256 * 1024 + 1)}"}}'), 413, "too_large", "script"
