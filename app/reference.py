@@ -126,8 +126,9 @@ def _piece(text: str) -> Markup:
 
 
 def _lead(about: str) -> str:
-    """The first sentence; a dot within a name or a number ends none."""
-    return _SENTENCE.split(about.strip().replace("\n", " "), maxsplit=1)[0]
+    """The first sentence, or what of it stands before a colon; a dot within a name or a number ends none."""
+    first = _SENTENCE.split(about.strip().replace("\n", " "), maxsplit=1)[0].rstrip(":;")
+    return first if first.endswith((".", "!", "?")) or not first else f"{first}."
 
 
 def _shape(content: Document | None) -> Shape | None:

@@ -21,7 +21,7 @@ from rewind._cli_base import (
 )
 from rewind._cli_differences import fork_lines
 from rewind._client import Rewind
-from rewind._errors import NotFound
+from rewind._errors import ApiError, NotFound
 from rewind._style import clip, without_escapes
 from rewind._types import Entry, Run
 from rewind.journal_text import JournalText, compact, error_text, size_text, took_text
@@ -120,7 +120,29 @@ def run_file(arguments: argparse.Namespace, client: Rewind, console: Console) ->
     code = _show(run, console)
     if arguments.toolset is None and run.error and _NO_TOOLS in str(run.error.get("message")):
         console.note("The run has no tools: name some with --toolset. `rewind toolsets list` shows them.")
+    if run.status == "active" and run.toolset and not console.as_json:
+        _note_host_tools(run, client, console)
     return code
+
+
+def _note_host_tools(run: Run, client: Rewind, console: Console) -> None:
+    """Say who makes the calls that the run waits for, where that is the caller's own process."""
+    waiting = [
+        item["tool"] for item in run.waiting_for if item["kind"] == "tool_call" and not item.get("deferred")
+    ]
+    if not waiting:
+        return
+    try:
+        toolset = client.toolsets.get(str(run.toolset))
+    except ApiError:  # a hint only: the run was started, and is told of above
+        return
+    hosts = {tool["name"] for tool in toolset.tools if tool.get("kind") == "host"}
+    mine = [tool for tool in waiting if tool in hosts]
+    if mine:
+        console.note(
+            f"{mine[0]} is a tool of your own process: is one running that serves it, with "
+            f"`client.worker(toolset={toolset.name!r}, tools=[…]).run()`?"
+        )
 
 
 def list_runs(arguments: argparse.Namespace, client: Rewind, console: Console) -> int:

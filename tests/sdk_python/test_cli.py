@@ -139,6 +139,22 @@ async def test_a_refused_script_shows_each_diagnostic(server: FakeApi, run: Run)
     )
 
 
+async def test_a_call_that_nobody_takes_says_who_should(server: FakeApi, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.ts").write_text("export default async function main() {}")
+    tools = [{"name": "pay", "kind": "host"}, {"name": "web.get", "kind": "mcp"}]
+    toolset = {"id": "1", "name": "shop", "digest": "sha256:ab", "tools": tools, "warnings": []}
+    server.on(
+        "GET /v1/toolsets/shop%40sha256%3Aab", toolset, toolset, problem(403, "insufficient_scope", "no")
+    )
+    for tool, said in (("pay", True), ("web.get", False), ("pay", False)):
+        waiting = [{"kind": "tool_call", "tool": tool, "call": 1, "line": 3, "since": "…"}]
+        active = run_json(status="active", waiting_for=waiting, waiting_count=1, output=None, ended_at=None)
+        server.on("POST /v1/runs", Reply(201, {**active, "toolset": "shop@sha256:ab"}))
+        result = await run("run", "a.ts", "--toolset", "shop", "--wait", "1ms")
+        assert ("client.worker(toolset='shop'" in result.err) is said, result
+        assert result.code == 0
+
+
 async def test_approvals_are_of_all_namespaces_unless_one_is_named(server: FakeApi, run: Run) -> None:
     approval = {
         "run": RUN_ID,
