@@ -12,7 +12,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from rewind import _cli_approvals, _cli_listen, _cli_replays, _cli_runs, _cli_scripts, _cli_settings
+from rewind import (
+    _cli_approvals,
+    _cli_listen,
+    _cli_login,
+    _cli_replays,
+    _cli_runs,
+    _cli_scripts,
+    _cli_settings,
+)
 from rewind._cli_base import DEFAULT_NAMESPACE, Console, Usage
 from rewind._client import Rewind
 from rewind._config import mask_secrets, package_version
@@ -24,12 +32,12 @@ COMMANDS = "rewind.commands"
 SERVER_VERBS = ("dev", "serve", "worker", "db", "doctor", "admin")
 REMOTE_VERBS = (
     "run", "runs", "check", "approvals", "toolsets", "tokens", "cassette", "replay", "verify", "test",
-    "listen",
+    "listen", "login",
 )  # fmt: skip
 DESCRIPTION = """Durable runs of TypeScript scripts.
 
 The server is found by REWIND_URL and REWIND_API_KEY (or REWIND_TOKEN); without them by .rewind/dev.json of this
-folder, which `rewind dev` writes. An API key acts in the namespace `default` unless --namespace names another;
+folder, which `rewind dev` writes, or by what `rewind login` has remembered. An API key acts in the namespace `default` unless --namespace names another;
 `approvals` is about all of them."""
 
 
@@ -97,17 +105,20 @@ def connect(arguments: argparse.Namespace) -> Rewind:
     """The client that the arguments and the environment describe; else that of `.rewind/dev.json`."""
     secret = os.environ.get("REWIND_API_KEY") or os.environ.get("REWIND_TOKEN")
     url = arguments.url or os.environ.get("REWIND_URL")
-    found = {} if secret else _dev_server()
-    if url and url.rstrip("/") != str(found.get("url")):
-        found = {}  # the key of one server is not shown to another
+    known = [] if secret else [_dev_server(), _cli_login.remembered()]
+    # The key of one server is not shown to another.
+    fitting = (
+        one for one in known if one and (not url or url.rstrip("/") == str(one.get("url")).rstrip("/"))
+    )
+    found = next(fitting, {})
     if not secret and not found:
         if url:
             raise Usage(f"No key for {url}: set REWIND_API_KEY (or REWIND_TOKEN).")
         raise Usage(
             "No server to talk to: set REWIND_URL and REWIND_API_KEY (or REWIND_TOKEN), "
-            "or start one in this folder with `rewind dev`."
+            "start one in this folder with `rewind dev`, or let `rewind login` remember one."
         )
-    secret = secret or str(found.get("api_key"))
+    secret = secret or str(found.get("api_key") or found.get("token"))
     everywhere = secret.startswith("rwt_") or getattr(arguments, "all_namespaces", False)
     namespace = arguments.namespace or (None if everywhere else DEFAULT_NAMESPACE)
     kind = "token" if secret.startswith("rwt_") else "api_key"
@@ -136,6 +147,7 @@ def _parser(*, with_server: bool) -> tuple[argparse.ArgumentParser, list[str]]:
     _cli_settings.register(verbs)
     _cli_replays.register(verbs)
     _cli_listen.register(verbs)
+    _cli_login.register(verbs)
     problems: list[str] = []
     if with_server:
         for point in entry_points(group=COMMANDS):

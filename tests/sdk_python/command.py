@@ -27,6 +27,7 @@ Run = Callable[..., Awaitable[Result]]
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run one command in an empty folder, without the environment of whoever runs the tests."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in ("REWIND_URL", "REWIND_API_KEY", "REWIND_TOKEN", "REWIND_DATA", "REWIND_LOG"):
         monkeypatch.delenv(name, raising=False)
 
