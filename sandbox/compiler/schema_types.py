@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from sandbox.compiler.schema_docs import documented, value_size
 from sandbox.compiler.schema_refs import References, UnresolvedRef
-from sandbox.compiler.ts_text import doc_lines, quoted
 from sandbox.compiler.ts_types import (
     ANY_OBJECT,
     BOOLEAN,
@@ -44,15 +44,10 @@ ENUM_VALUES_MAX = 1_000
 """Values that a type lists; an enum with more is typed by what kind of values it has."""
 PATTERNS_MAX = 16
 """Kinds of property names that an object is typed with."""
-DOC_CHARS_MAX = 1_000
-"""Of the description of one property."""
 WARNINGS_MAX = 10
 """Of one schema."""
 Direction = Literal["in", "out"]
 
-_NOTED = ("format", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
-          "minLength", "maxLength", "minItems", "maxItems")  # fmt: skip
-_NOTE_CHARS_MAX = 120
 _OBJECT_WORDS = ("properties", "required", "additionalProperties", "patternProperties", "propertyNames")
 _ARRAY_WORDS = ("items", "prefixItems", "additionalItems")
 _WORDS = {"string": STRING, "number": NUMBER, "integer": NUMBER, "boolean": BOOLEAN, "null": NULL}
@@ -195,7 +190,7 @@ class SchemaTypes:
         return union(self._value(value, path) for value in values)
 
     def _value(self, value: Any, path: str) -> Type:
-        size = _value_size(value)
+        size = value_size(value)
         return literal_of(value) if size is not None and self._spend(path, size) else UNKNOWN
 
     def _typed(self, schema: Mapping[str, Any], path: str, depth: int) -> Type:
@@ -229,13 +224,16 @@ class SchemaTypes:
         first = schema.get("prefixItems")
         if isinstance(rest, list):
             first, rest = rest, schema.get("additionalItems", True)
-        if rest is True and schema.get("unevaluatedItems") is False:
-            rest = not first
+        if isinstance(first, list) and first:
+            first = first[: _count(schema, "maxItems", len(first))]
+            if len(first) == schema.get("maxItems") or (
+                rest is True and schema.get("unevaluatedItems") is False
+            ):
+                rest = False
         following = self._inside(rest, _at(path, "items"), depth)
         if not isinstance(first, list) or not first:
             return ArrayOf(following)
-        least = schema.get("minItems", 0)
-        required = least if isinstance(least, int) else len(first)
+        required = _count(schema, "minItems", 0)
         items = [
             self._inside(item, f"{_at(path, 'prefixItems')}[{number}]", depth)
             for number, item in enumerate(first)
@@ -331,69 +329,17 @@ class SchemaTypes:
 _KINDS: dict[type, Type] = {str: STRING, int: NUMBER, float: NUMBER, bool: BOOLEAN, type(None): NULL}
 
 
-def documented(schema: Any, *, at_most: str = "") -> tuple[str, ...]:
-    """What the comment of a property says: its description, then what types cannot express."""
-    if not isinstance(schema, dict):
-        return ()
-    description = schema.get("description")
-    lines = doc_lines(description, DOC_CHARS_MAX) if isinstance(description, str) else []
-    if at_most == "description":
-        return tuple(lines)
-    notes = ["@deprecated"] if schema.get("deprecated") is True else []
-    if "default" in schema:
-        notes.append(f"@default {_note(schema['default'])}")
-    notes += [f"@{word} {_note(schema[word])}" for word in _NOTED if _notable(schema.get(word))]
-    return tuple(lines + doc_lines(" ".join(notes), DOC_CHARS_MAX))
-
-
-def _notable(value: Any) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
-def _note(value: Any) -> str:
-    text = value if isinstance(value, str) and value.isprintable() and " " not in value else _json(value)
-    return text if len(text) <= _NOTE_CHARS_MAX else f"{text[:_NOTE_CHARS_MAX]}…"
-
-
-def _json(value: Any) -> str:
-    if isinstance(value, str):
-        return quoted(value[: _NOTE_CHARS_MAX + 1])
-    if isinstance(value, dict | list):
-        size = _value_size(value)
-        return "{…}" if size is None or size > 20 else _compact(value)
-    return _compact(value)
-
-
-def _compact(value: Any) -> str:
-    match value:
-        case dict():
-            return "{" + ", ".join(f"{quoted(name)}: {_compact(item)}" for name, item in value.items()) + "}"
-        case list():
-            return "[" + ", ".join(_compact(item) for item in value) + "]"
-        case str():
-            return quoted(value)
-        case bool() | None:
-            return {True: "true", False: "false", None: "null"}[value]
-        case _:
-            return str(value)
-
-
-def _value_size(value: Any, depth: int = 0) -> int | None:
-    """Parts of a JSON value; None when it is too deep to be typed."""
-    if depth > DEPTH_MAX:
-        return None
-    if not isinstance(value, dict | list):
-        return 1
-    sizes = [_value_size(item, depth + 1) for item in (value.values() if isinstance(value, dict) else value)]
-    return None if None in sizes else 1 + sum(size for size in sizes if size is not None)
-
-
 def _is_never(schema: Any) -> bool:  # `{"not": {}}` is how schemas made of Go's types say `false`
     return schema is False or (isinstance(schema, dict) and schema.get("not") in ({}, True))
 
 
 def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _count(schema: Mapping[str, Any], word: str, otherwise: int) -> int:
+    count = schema.get(word, otherwise)
+    return count if isinstance(count, int) else int(count) if isinstance(count, float) else otherwise
 
 
 def _list(value: Any) -> list[Any]:
