@@ -70,7 +70,11 @@ class Deferred:
 
 @dataclass(slots=True)
 class ToolContext:
-    """`ctx` of a host tool."""
+    """`ctx` of a host tool: whose call this is, and its key, log and signal.
+
+    `signal` tells that the call is not wanted any more; `log` names run, call and tool in each line; `attempt` counts
+    from 1; `defer()` leaves the answer for later.
+    """
 
     task: Task
     signal: CancelSignal = field(default_factory=CancelSignal)

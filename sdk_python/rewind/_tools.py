@@ -120,7 +120,16 @@ def tool(
 ) -> Tool | Callable[[F], Tool]:
     """Make a function a host tool: `@tool` or `@tool(name="github.list_issues", idempotent=True)`.
 
-    With `input_schema` the function gets the call's arguments as one dict, unconverted.
+    Name, description and schemas come from the function: its name, its docstring, its type hints. With
+    `input_schema` it gets the call's arguments as one dict, unconverted. A parameter `ctx: ToolContext` is no argument.
+
+    - `idempotent`: a call whose outcome is lost is made again, with the same `ctx.idempotency_key`; else the script
+      gets `OutcomeUnknownError`.
+    - `approval`: True, or `{"expires": "2d"}`: each call waits for a person; nobody in time is a refusal.
+    - `retry`: `{"attempts": 3, "backoff": "1s", "max": "1m"}`, after failures that do not say `retryable=False`.
+    - `timeout`: of a call, from when a worker takes it; `queue_timeout`: until one does.
+    - `concurrency`: `{"limit": 5, "key": "customer"}`, calls at once (for each value of that argument);
+      `rate`: `{"limit": 10, "per": "1m"}`, calls that begin.
     """
     policy = {
         "idempotent": idempotent,
