@@ -13,8 +13,18 @@ import rewind
 import uvicorn
 from mcp.server.lowlevel import Server
 
-from tests.e2e.case_driver import Case, Player, Product
+from tests.e2e.case_driver import Case, Player, Product, case_names
 from tests.fixtures.mcp_server import KEY_META
+
+
+def plain_cases() -> list[Case]:
+    """Those whose tools fail without a code of their own: over MCP a failure is a text."""
+    cases = [Case.load(name) for name in case_names()]
+    return [case for case in cases if not any("code" in error for error in _errors(case))]
+
+
+def _errors(case: Case) -> list[dict[str, Any]]:
+    return [row["error"] for rows in case.tools["tools"].values() for row in rows if "error" in row]
 
 
 class McpPlayer(Player):

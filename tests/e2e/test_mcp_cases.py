@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.case_driver import Case, World, case_names, check
-from tests.e2e.mcp_player import McpPlayer
+from tests.e2e.case_driver import World, check
+from tests.e2e.mcp_player import McpPlayer, plain_cases
 from tests.e2e.stack import Stack, eventually
 
 pytestmark = pytest.mark.e2e
@@ -22,7 +22,7 @@ async def checked(player: McpPlayer, world: World) -> None:
 
 @pytest.mark.timeout(600)
 async def test_half_of_the_tools_by_mcp(database_url: str, s3_url: str, tmp_path: Path) -> None:
-    cases = [Case.load(name) for name in case_names()]
+    cases = plain_cases()
     async with (
         Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack,
         McpPlayer(stack, cases) as player,
@@ -49,7 +49,7 @@ async def test_a_killed_dispatcher_changes_nothing_for_idempotent_tools(
     seed = int(os.environ.get("REWIND_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
     print(f"\nseed {seed}")
     rng = random.Random(seed)
-    cases = [Case.load(name) for name in case_names()]
+    cases = plain_cases()
     async with (
         Stack(database_url, s3_url, tmp_path, environ=ALLOW) as stack,
         McpPlayer(stack, cases, idempotent=True) as player,
