@@ -24,8 +24,7 @@ from infra.processes import AlreadyRunning, InfraError
 from sandbox.config import DataPlaneSettings, data_dir
 from sandbox.epochs.registry import served_epochs
 from sandbox.store.postgres.health import lacking_epochs
-
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+from sandbox.telemetry import configure_logs
 
 
 def register(verbs: Parsers) -> None:
@@ -104,7 +103,7 @@ def _serve(_: argparse.Namespace) -> int:
     gc.freeze()
     gc.enable()
     settings = Settings.from_env(dev.with_dev_services(os.environ, data_dir()))
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    configure_logs()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve.run(settings))
     return OK

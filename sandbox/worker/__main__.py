@@ -1,12 +1,12 @@
 """`python -m sandbox.worker`: one worker, configured by its environment; what `rewind worker` becomes."""
 
 import asyncio
-import logging
 import sys
 
 import uvloop
 
 from sandbox.config import DataPlaneSettings, SettingsError
+from sandbox.telemetry import configure_logs
 from sandbox.worker.process import run
 
 EXIT_USAGE = 2
@@ -16,7 +16,7 @@ Python's own 5 ms, taken at every turn of the loop, another tenant's check waite
 
 
 def main() -> int:
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logs()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
         settings = DataPlaneSettings.from_env()

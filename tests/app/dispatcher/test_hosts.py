@@ -3,6 +3,7 @@
 import pytest
 
 from app.dispatcher.hosts import HostPattern
+from app.dispatcher.http_request import HttpSpec, RequestRefused, checked_url
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,67 @@ def test_patterns(pattern: str, scheme: str, host: str, port: int | None, *, fit
 def test_what_is_no_pattern(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         HostPattern.parse(pattern)
+
+
+ALLOWED = HttpSpec(("api.example.com", "*.trusted.org:443", "203.0.113.7"), {})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.com#@api.example.com/",
+        "https://evil.com?@api.example.com/",
+        "https://api.example.com%2eevil.com/",
+        "https://api.example.com%00.evil.com/",
+        "https://api.example.com。evil.com/",
+        "https://api.example.com../",
+        "https://api.example.com;.evil.com/",
+        "https://api.example.com,evil.com/",
+        "https://[::ffff:203.0.113.7]/",
+        "https://3405803783/",
+        "https://0xcb007107/",
+        "https://203.0.113.7%2f.evil.com/",
+        "https://evil.trusted.org:444/",
+        "http://x.trusted.org/",
+        "https://trusted.org/",
+        "https://eviltrusted.org/",
+        "https://x.trusted.org.evil.com/",
+    ],
+)
+def test_no_spelling_of_another_host_is_allowed(url: str) -> None:
+    """What is compared is what is connected to: the host of the parsed URL."""
+    assert not ALLOWED.permits(checked_url(url))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://api.example.com@evil.com/",
+        "https://evil.com\\@api.example.com/",
+        "https://api.example.com:80@evil.com/",
+        "https://api.example.com\t.evil.com/",
+        "https://api.example.com\n.evil.com/",
+        "https://ａpi.example.com/",
+        "https://x.truﬆed.org/",
+        "https:/\\evil.com/",
+        "https:evil.com",
+        "//evil.com",
+        "https://api.example.com:443:80/",
+    ],
+)
+def test_what_two_readers_would_read_differently_is_no_url(url: str) -> None:
+    with pytest.raises(RequestRefused):
+        checked_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://API.EXAMPLE.COM./",
+        "https://api。example。com/",
+        "https://x.trusted.org/",
+        "https://203.0.113.7:1/",
+    ],
+)
+def test_the_same_host_is_allowed(url: str) -> None:
+    assert ALLOWED.permits(checked_url(url))
