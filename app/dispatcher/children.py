@@ -168,8 +168,6 @@ class ChildEnds:
 
     def __init__(self, store: PostgresEdge) -> None:
         self._store = store
-        self._told: set[RunId] = set()
-        """Children that were cancelled and have not ended yet."""
 
     async def handle(self) -> None:
         """Handle all that there is. Errors: Unavailable; what was handled by then stays so."""
@@ -213,11 +211,10 @@ class ChildEnds:
             )
 
     async def _stop_children(self) -> None:
-        stopping = await self._store.children_to_stop(STOPS_AT_ONCE)
-        self._told &= {child for _, _, child in stopping}
-        new = [one for one in stopping if one[2] not in self._told]
-        await asyncio.gather(*(self._cancel(*one) for one in new))
-        self._told |= {child for _, _, child in new}
+        while stopping := await self._store.children_to_stop(STOPS_AT_ONCE):
+            await asyncio.gather(*(self._cancel(*one) for one in stopping))
+            if len(stopping) < STOPS_AT_ONCE:
+                return
 
     async def _cancel(self, namespace: NamespaceId, parent: RunId, child: RunId) -> None:
         body = encode_body(CancelRequested(reason="parent", by=f"run:{parent}"))

@@ -95,12 +95,17 @@ class MemoryChildren(ABC):
         ]
 
     async def children_to_stop(self, limit: int) -> list[tuple[NamespaceId, RunId, RunId]]:
-        """(namespace, parent, child) of calls that are told to stop and wait for a child."""
-        return [
+        """(namespace, parent, child) of calls that are told to stop and wait for a child which is not cancelled yet."""
+        held = [
             (run.start.namespace, run.start.run, RunId(row.claim_id or ""))
             for run, row in self._held()
             if row.stopping
-        ][:limit]
+        ]
+        return [one for one in held if self._goes_on(one[0], one[2])][:limit]
+
+    def _goes_on(self, namespace: NamespaceId, child: RunId) -> bool:
+        run = self.journals.runs.get((namespace, child))
+        return run is not None and run.ended_at is None and not run.cancelling
 
     def _held(self) -> list[tuple[MemoryRun, MemoryRow]]:
         """Calls that a child has: claimed, without a lease."""

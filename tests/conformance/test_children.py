@@ -138,6 +138,20 @@ async def test_a_call_that_is_told_to_stop_shows_its_child(bench: Bench) -> None
     assert await bench.edge.children_to_stop(10) == [(bench.namespace, owned.claimed.run, child)]
 
 
+async def test_children_that_are_cancelled_already_keep_no_others_waiting(bench: Bench) -> None:
+    stopped = []
+    for _ in range(2):
+        owned, key, claim = await calling(bench)
+        stopped.append(await started(bench, key, claim))
+        await owned.store.stop_calls(bench.namespace, owned.claimed.run, below=None)
+    ((_, _, first),) = await bench.edge.children_to_stop(1)
+    await bench.event(first, e.CancelRequested("parent"))
+    ((_, _, second),) = await bench.edge.children_to_stop(1)
+    assert {first, second} == set(stopped)
+    await bench.event(second, e.CancelRequested("parent"))
+    assert await bench.edge.children_to_stop(1) == []
+
+
 async def test_a_run_that_does_not_complete_leaves_orphans(bench: Bench) -> None:
     owned, key, claim = await calling(bench)
     child = await started(bench, key, claim)

@@ -44,13 +44,14 @@ UNREACHED = (
 """(file, function, what the line has, why): awaits at which nobody ever stands."""
 RARE = (
     ("app/dispatcher/children.py", "_handle", "self._cancel"),
-    ("app/dispatcher/loop.py", "_drain", ""),
+    ("app/dispatcher/loop.py", "_drain", "gather"),
+    ("app/dispatcher/loop.py", "_drain", "release_calls"),
     ("app/dispatcher/loop.py", "_renew", "release_calls"),
     ("app/tasks/strays.py", "sweep", "give_back"),
     ("sandbox/activation/prefix.py", "run", "deliverable"),
     ("sandbox/worker/warm_runs.py", "_quarantine", "self._forget"),
     ("sandbox/worker/warm_runs.py", "abandon", ""),
-    ("sandbox/worker/warm_runs.py", "drain", ""),
+    ("sandbox/worker/warm_runs.py", "drain", "live.report"),
 )
 """(file, function, what the line has): awaits that few seeds come to; two thirds of the seeds take aim at them."""
 

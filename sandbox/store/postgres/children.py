@@ -32,8 +32,10 @@ _FORGET = """delete from child_outbox o
   where o.namespace_id = d.ns and o.run_id = d.run and o.orphaned = d.orphaned and o.ident = d.ident"""
 _WAITERS = """select run_id, n, attempt, begun_at from pending
   where claim_id = $2 and namespace_id = $1 and kind = 0 and lease_until is null"""
-_STOPPING = """select namespace_id, run_id, claim_id from pending
-  where kind = 0 and stopping and claim_id is not null and lease_until is null limit $1"""
+_STOPPING = """select p.namespace_id, p.run_id, p.claim_id
+  from pending p join runs c on c.namespace_id = p.namespace_id and c.run_id = p.claim_id
+  where p.kind = 0 and p.stopping and p.claim_id is not null and p.lease_until is null
+    and c.status in (0, 5) and c.cancel_seq is null limit $1"""
 
 
 class ChildStart(StrEnum):
@@ -166,7 +168,7 @@ class ChildRuns:
         return [Waiter(RunId(str(row["run_id"])), row["n"], row["attempt"], row["begun_at"]) for row in rows]
 
     async def children_to_stop(self, limit: int) -> list[tuple[NamespaceId, RunId, RunId]]:
-        """(namespace, parent, child) of calls that are told to stop and wait for a child."""
+        """(namespace, parent, child) of calls that are told to stop and wait for a child which is not cancelled yet."""
         async with acquired(self.pool) as connection:
             rows = await connection.fetch(_STOPPING, limit)
         return [
