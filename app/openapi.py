@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 from pydantic.json_schema import models_json_schema
 
 from app.errors import PROBLEM_JSON, InvalidJson, TooLarge, UnsupportedMediaType
+from app.rates import RateLimited
 from app.routing import Needs, StrictRoute, needs_of
 from app.schemas import Answer
 from app.scripts.schemas import DiagnosticView
@@ -105,7 +106,7 @@ def _document(app: FastAPI, version: str) -> dict[str, Any]:
             continue
         for method in route.methods or ():
             operation = made["paths"][route.path_format][method.lower()]
-            _complete(operation, needs_of(route.endpoint))
+            _complete(operation, needs_of(route.endpoint), more=(RateLimited,))
     for name, (endpoint, body, answer) in CALLS.items():
         made["paths"][f"/v1/tasks/{name}"] = {
             "post": _task_operation(name, str(endpoint.__doc__), body.__name__, answer.__name__)
@@ -133,13 +134,13 @@ def _task_operation(name: str, summary: str, body: str, answer: str) -> dict[str
     return operation
 
 
-def _complete(operation: dict[str, Any], wanted: Needs) -> None:
+def _complete(operation: dict[str, Any], wanted: Needs, more: tuple[type[ApiError], ...] = ()) -> None:
     """Add what every call has: its scope, its credentials, its refusals, its headers."""
     operation["security"] = [{"bearer": []}]
     operation["x-required-scope"] = wanted.scope
     responses = operation["responses"]
     responses.pop("422", None)
-    refusals = _EVERYWHERE + (_WITH_BODY if "requestBody" in operation else ()) + wanted.refusals
+    refusals = _EVERYWHERE + (_WITH_BODY if "requestBody" in operation else ()) + wanted.refusals + more
     codes: dict[int, list[str]] = {}
     for refusal in refusals:
         codes.setdefault(refusal.status, []).append(refusal.code)

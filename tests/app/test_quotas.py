@@ -229,6 +229,8 @@ async def test_a_key_that_asks_too_often_waits(api: Api) -> None:
     assert answers[0].headers["ratelimit-policy"] == '"requests";q=3;w=60'
     assert answers[2].headers["ratelimit"].startswith('"requests";r=0;t=')
     assert answers[3].json()["code"] == "rate_limited"
+    documented = (await api.call("GET", "/openapi.json")).json()["paths"]["/v1/me"]["get"]["responses"]
+    assert "`rate_limited`" in documented["429"]["description"]
     remaining = [answer.headers["ratelimit-remaining"] for answer in answers]
     assert remaining == ["2", "1", "0", "0"], "a refusal says it too"
     assert {answer.headers["ratelimit-limit"] for answer in answers} == {"3"}
