@@ -52,6 +52,9 @@ ABSENT: dict[str, str] = {
     "FinalizationRegistry": _WEAK,
     "eval": "code from strings does not run: write the function",
     "Temporal": "use `Date`",
+    "CustomEvent": "extend `Event`: `class Changed extends Event { detail = 1; }`",
+    "escape": "use `encodeURIComponent`",
+    "unescape": "use `decodeURIComponent`",
     "delay": 'write `await sleep("1s")`, with `import { sleep } from "rewind"`',
     "wait": 'write `await sleep("1s")`, with `import { sleep } from "rewind"`',
 }

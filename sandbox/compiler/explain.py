@@ -29,7 +29,7 @@ from sandbox.compiler.explain_values import (
 from sandbox.compiler.habits import habit
 
 MESSAGE_CHARS_MAX = 600
-_MEANT = re.compile(r"\.? Did you mean(?: to write| to use)? ['‘]?(.+?)['’]?\?$")
+_MEANT = re.compile(r"\.? Did you mean(?: to write| to use)? (?!to )['‘]?(.+?)['’]?\?$")
 _ALIAS = re.compile(r"'(?:Promise<)?([A-Z][A-Za-z0-9]*)>?(?:\[\])?'")
 _ADVICE = re.compile(r" Do you need to .*| Try `npm .*", re.DOTALL)
 

@@ -1,0 +1,5 @@
+export default {
+  async main(input: { repo: string }) {
+    return input.repo;
+  },
+};
