@@ -1,7 +1,8 @@
-"""How many bytes of large bodies a process holds: of one customer, and of all.
+"""How much a process has under way: requests of one customer; bytes of large bodies, of one and of all.
 
 A body of 32 MiB is several hundred MiB as Python objects. What one customer sends at once beyond its share is not
-read before others of its own are done with: the connection waits, and with it the sender.
+read before others of its own are done with: the connection waits, and with it the sender. Streams and waits are requests
+that last: whoever opens them without end would leave no connection for others.
 """
 
 import asyncio
@@ -9,7 +10,9 @@ import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 
+from app.rates import RateLimited
 from sandbox.customers import owner
 from sandbox.journal.errors import Unavailable
 
@@ -18,6 +21,9 @@ LARGE_BODY_BYTES = 1024 * 1024
 EACH_BYTES = 128 * 1024 * 1024
 ALL_BYTES = 512 * 1024 * 1024
 PATIENCE_S = 30.0
+REQUESTS_MAX = 4_000
+"""Of one customer under way in one process, streams and those that wait included."""
+AGAIN_S = 2
 
 
 class Room:
@@ -28,6 +34,7 @@ class Room:
         self._every = every
         self._patience_s = patience_s
         self._held: Counter[str] = Counter()
+        self._under_way: Counter[str] = Counter()
         self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
 
     @property
@@ -36,20 +43,34 @@ class Room:
 
     @contextlib.contextmanager
     def request(self) -> Iterator[None]:
-        """Around a request: what it has taken is free when it has been answered."""
-        taken: Counter[str] = Counter()
-        token = _TAKEN.set(taken)
+        """Around a request: what it has taken is free when it has been answered to the end."""
+        mine = _Request()
+        token = _REQUEST.set(mine)
         try:
             yield
         finally:
-            _TAKEN.reset(token)
-            self._held -= taken
+            _REQUEST.reset(token)
+            self._held -= mine.taken
+            self._under_way -= mine.counted
             self._admit()
+
+    def enter(self) -> None:
+        """Count the current request, now that it is known whose it is. Errors: RateLimited."""
+        customer, mine = owner(), _REQUEST.get()
+        if mine is None:
+            return
+        if self._under_way[customer] >= REQUESTS_MAX:
+            raise RateLimited(
+                f"{REQUESTS_MAX:,} requests of your organization are under way here, streams and waits included: end some.",
+                retry_after_s=AGAIN_S,
+            )
+        self._under_way[customer] += 1
+        mine.counted[customer] += 1
 
     async def take(self, size: int) -> None:
         """Room for so many bytes of the current request, which may have to be waited for. Errors: Unavailable."""
-        mine, taken = owner(), _TAKEN.get()
-        if taken is None:
+        mine, request = owner(), _REQUEST.get()
+        if request is None:
             return
         if not self._fits(mine, size):
             turn = asyncio.get_running_loop().create_future()
@@ -66,7 +87,7 @@ class Room:
                 raise
         else:
             self._held[mine] += size
-        taken[mine] += size
+        request.taken[mine] += size
 
     def _give_up(self, mine: str, size: int, turn: "asyncio.Future[None]") -> None:
         self._waiting = [one for one in self._waiting if one[2] is not turn]
@@ -92,7 +113,14 @@ class Room:
         self._waiting = left
 
 
-_TAKEN: ContextVar[Counter[str] | None] = ContextVar("taken", default=None)
-"""By the request at hand."""
+@dataclass(slots=True)
+class _Request:
+    """What the request at hand has of it, by customer."""
+
+    taken: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)
+
+
+_REQUEST: ContextVar[_Request | None] = ContextVar("request", default=None)
 ROOM = Room()
 """Of this process."""

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from app.body import BODY_BYTES_MAX, parse_body, read_body, require_json
 from app.deps import Services, services_of
 from app.errors import InvalidJson
+from app.room import ROOM
 from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import ApiError, Unavailable
 from sandbox.journal.ids import Json
@@ -107,6 +108,7 @@ class StrictRoute(APIRoute):
                 raise rates.refusal
             limit_to(reach_of(principal, client_ip(request)))
             on_behalf_of(principal.organization)
+            ROOM.enter()
             if principal.kind == "operator":
                 await _operator_looks(principal, wanted, request, services)
             if field is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import resource
 import signal
 from collections.abc import Coroutine, Iterator
 from typing import Any, Self
@@ -50,6 +51,7 @@ KEEP_ALIVE_S = 75
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
+    allow_files()
     box = secret_box(settings.secret_keys)
     data_key = DataKey.from_file(settings.plane.data_key_file, make=settings.plane.make_data_key)
     listener = settings.listener()
@@ -108,6 +110,12 @@ async def run(settings: Settings) -> None:
         hints.close()
         blobs.close()
         await asyncio.gather(engine.dispose(), retention.close(), store.close())
+
+
+def allow_files() -> None:
+    """As many open files as the deployment lets us have: each connection is one, and shells begin with 1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class _Server(uvicorn.Server):

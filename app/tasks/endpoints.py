@@ -12,6 +12,7 @@ from starlette.routing import Route
 from app.body import BATCH_BODY_BYTES_MAX, read_json
 from app.deps import services_of
 from app.responses import json_response
+from app.room import ROOM
 from app.routing import caller_of, still_may
 from app.schemas import Body
 from app.tasks.schemas import (
@@ -79,6 +80,7 @@ async def _read(request: Request, model: type[Model]) -> tuple[Principal, Model]
     # Leases are taken over all of a key's namespaces, by functions that are given whose: see decision 0023.
     limit_to(Reach(system=True))
     on_behalf_of(principal.organization)
+    ROOM.enter()
     given = await read_json(request, limit=BATCH_BODY_BYTES_MAX)
     try:
         return principal, model.model_validate(given)

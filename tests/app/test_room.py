@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app import body
+from app import body, room
 from app.room import LARGE_BODY_BYTES, Room
 from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import Unavailable
@@ -91,6 +91,41 @@ async def test_who_goes_away_holds_nothing() -> None:
     assert asked.inside == ["a3"]
     await asked.end("a3")
     assert asked.room.held == 0
+
+
+async def test_so_many_requests_of_one_customer(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that wait, and streams: whoever has too many open is refused more, and nobody else is."""
+    monkeypatch.setattr(room, "REQUESTS_MAX", 3)
+    entered: asyncio.Queue[None] = asyncio.Queue()
+    enter = body.ROOM.enter
+
+    def noting() -> None:
+        enter()
+        entered.put_nowait(None)
+
+    other = await api.other_organization()
+    runs = [(await api.start())["id"] for _ in range(3)]
+    monkeypatch.setattr(body.ROOM, "enter", noting)
+    paths = [f"/v1/runs/{runs[0]}?namespace=acme&wait=20s", f"/v1/runs/{runs[1]}/events?namespace=acme"]
+    open_ = [asyncio.create_task(api.call("GET", path)) for path in paths]
+    claim = {"max": 1, "wait": "20s"}
+    open_.append(asyncio.create_task(api.call("POST", "/v1/tasks/claim", json=claim)))
+    for _ in open_:
+        await entered.get()
+    for method, path, given in (("GET", "/v1/me", None), ("POST", "/v1/tasks/claim", claim)):
+        refused = await api.call(method, path, json=given)
+        assert (refused.status_code, refused.json()["code"]) == (429, "rate_limited"), refused.text
+        assert refused.headers["retry-after"] == "2"
+    assert (await api.call("GET", "/v1/me", secret=other)).status_code == 200
+    open_[2].cancel()
+    await asyncio.gather(open_[2], return_exceptions=True)
+    assert (await api.call("GET", "/v1/me")).status_code == 200
+    for run in runs[:2]:
+        puppet = await api.puppet(run)
+        await puppet.complete(1)
+        await api.puppets.pop().close()
+    await asyncio.gather(*open_[:2])
+    assert not body.ROOM._under_way
 
 
 async def test_requests_take_room_for_their_bodies(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,10 @@ SERVE = (
 )
 
 
+FILES = 1_024
+"""That a shell lets a process open before it asks for more."""
+
+
 @pytest.fixture
 def port() -> int:
     with socket.socket() as probe:
@@ -44,7 +48,8 @@ def server(api: Api, s3_url: str, tmp_path: Path, port: int) -> Iterator[subproc
         "REWIND_PORT": str(port),
         "REWIND_DATA_KEY_FILE": str(data_key_file(tmp_path)),
     }
-    process = subprocess.Popen([sys.executable, "-c", SERVE], cwd=REPOSITORY, env=environment)
+    few = f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES}, 2 * {FILES}))\n"
+    process = subprocess.Popen([sys.executable, "-c", few + SERVE], cwd=REPOSITORY, env=environment)
     try:
         assert wait_until(lambda: _alive(port) or process.poll() is not None, timeout_s=60)
         yield process
@@ -77,6 +82,11 @@ async def test_sigterm_answers_parked_requests_and_ends_the_process(
         server.send_signal(signal.SIGTERM)
         assert answer.result(10).json() == {"tasks": []}
     assert server.wait(10) == 0
+
+
+def test_it_opens_as_many_files_as_it_may(server: subprocess.Popen[bytes]) -> None:
+    """Each connection is one."""
+    assert psutil.Process(server.pid).rlimit(psutil.RLIMIT_NOFILE) == (2 * FILES, 2 * FILES)
 
 
 @pytest.mark.parametrize(
