@@ -247,6 +247,9 @@ class Members:
                 await repository.delete_member(connection, own.organization, id_)
             else:
                 await repository.set_role(connection, own.organization, id_, becomes.label)
+            if becomes is None or becomes < Role.ADMIN:
+                # Or they would come back by an invitation that they sent to themselves before.
+                await repository.withdraw_invitations_of(connection, own.organization, id_)
 
 
 def require_role(role: Role, at_least: Role) -> None:

@@ -357,6 +357,15 @@ async def settle_invitation(connection: Any, organization: OrganizationId, invit
     return bool(done)
 
 
+async def withdraw_invitations_of(connection: Any, organization: OrganizationId, inviter: str) -> None:
+    await connection.execute(
+        "update invitations set settled_at = now_ms() "
+        "where organization_id = $1 and invited_by = $2 and settled_at is null",
+        organization,
+        inviter,
+    )
+
+
 async def list_invitations(connection: Any, organization: OrganizationId) -> list[Any]:
     found: list[Any] = await connection.fetch(
         "select id, email, role, created_at, expires_at from invitations "

@@ -55,6 +55,24 @@ async def test_a_person_owns_so_many_organizations(own_api: Api, monkeypatch: py
     assert "the most there may be" in next(one.text for one in made if one.status_code == 400)
 
 
+@pytest.mark.parametrize("fields", [{"do": "remove"}, {"do": "role", "role": "developer"}])
+async def test_who_is_admin_no_more_has_invited_nobody(own_api: Api, fields: dict[str, str]) -> None:
+    """Or a former admin would come back by an invitation to another address of their own."""
+    owner, admin = Browser(own_api), Browser(own_api, "203.0.113.8")
+    organization = await owner.sign_up("own@example.com")
+    members = f"/members?organization={organization}"
+    await owner.post(members, {"do": "invite", "email": "ad@example.com", "role": "admin"})
+    await admin.post(await link(own_api, "ad@example.com"), {"password": "seven purple tractors"})
+    await admin.post(members, {"do": "invite", "email": "self@elsewhere.example", "role": "admin"})
+    await owner.post(members, {"do": "invite", "email": "kept@example.com", "role": "viewer"})
+    async with acquired(own_api.store.pool) as connection:
+        person = await connection.fetchval("select id from people where email = 'ad@example.com'")
+    changed = await owner.post(members, {**fields, "person": str(person)})
+    assert changed.status_code == 200
+    assert (await admin.client.get(await link(own_api, "self@elsewhere.example"))).status_code == 404
+    assert (await owner.client.get(await link(own_api, "kept@example.com"))).status_code == 200
+
+
 async def test_a_new_password_ends_sign_ins_that_began_with_the_old_one(own_api: Api) -> None:
     browser = Browser(own_api)
     await browser.sign_up("pat@example.com")
