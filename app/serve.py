@@ -66,8 +66,7 @@ async def run(settings: Settings) -> None:
     retention = Retention(settings.plane.database_url)
     engine = engine_of(settings.plane.database_url, REQUEST_ROLE)
     blobs = BlobStore(settings.plane.s3)
-    egress = Egress(settings.egress_allow)
-    servers = Servers(egress)
+    servers = Servers(egress := Egress(settings.egress_allow))
     hints.start()
     services = build_services(
         store=store,
