@@ -5,6 +5,7 @@ import contextlib
 import logging
 import resource
 import signal
+import socket
 from collections.abc import Coroutine, Iterator
 from typing import Any, Self
 
@@ -51,11 +52,9 @@ KEEP_ALIVE_S = 75
 
 async def run(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT."""
-    allow_files()
     box = secret_box(settings.secret_keys)
     data_key = DataKey.from_file(settings.plane.data_key_file, make=settings.plane.make_data_key)
-    listener = settings.listener()
-    stop = asyncio.Event()
+    listener, stop = _listening(settings), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     hints = HintBus(settings.plane.hints_dir, "api")
@@ -111,10 +110,11 @@ async def run(settings: Settings) -> None:
         await asyncio.gather(engine.dispose(), retention.close(), store.close())
 
 
-def allow_files() -> None:
-    """As many open files as the deployment lets us have: each connection is one, and shells begin with 1,024."""
+def _listening(settings: Settings) -> socket.socket:
+    """With as many open files as the deployment lets us have: each connection is one, and shells begin with 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return settings.listener()
 
 
 class _Server(uvicorn.Server):
