@@ -16,6 +16,7 @@ from sandbox.journal.errors import Unavailable
 from sandbox.journal.ids import TimeMs
 from sandbox.store.interface import Task
 from sandbox.store.postgres.edge import PostgresEdge
+from sandbox.store.postgres.reach import as_system
 from sandbox.store.postgres.tasks import TaskKey, key_of
 
 logger = logging.getLogger(__name__)
@@ -69,11 +70,12 @@ class Strays:
     async def _give_back_hinted(self) -> None:
         """Together, what has gathered; while one statement runs the next batch gathers."""
         try:
-            while self._hinted:
-                hinted, self._hinted = self._hinted, {}
-                await self._store.give_back_tasks(list(hinted))
-                for offer in hinted.values():
-                    offer()
+            with as_system():
+                while self._hinted:
+                    hinted, self._hinted = self._hinted, {}
+                    await self._store.give_back_tasks(list(hinted))
+                    for offer in hinted.values():
+                        offer()
         except Unavailable as error:
             logger.warning("strays are left to the sweep: %s", error)
         finally:

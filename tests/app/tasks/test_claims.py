@@ -16,6 +16,7 @@ from sandbox.journal.ids import Seq, TimeMs
 from sandbox.store.blobs import BlobStore
 from sandbox.store.interface import LEASE_MS, CommandDraft, TaskFilter
 from sandbox.store.leases import leased_message
+from sandbox.store.postgres.reach import NOTHING, reaching
 from sandbox.store.postgres.tasks import key_of
 from tenancy.principals import KEY_SCOPES, Principal
 from tests.fixtures.api import Api, Puppet, running_api
@@ -178,13 +179,15 @@ async def parked_claim(api: Api, claim_id: str, **fields: Any) -> tuple[asyncio.
 
 
 async def tell(puppet: Puppet, api: Api, name: str) -> None:
-    """The hints of all calls that were leased to the parked claim come at once."""
+    """The hints of all calls that were leased to the parked claim come at once, on behalf of nobody."""
     facts = await puppet.facts()
-    for _, (_, _, n, *_), ends in await api.store.never_handed([name]):
-        body = encode_body(ScheduleToolCall(n, "a", value_of({}), ToolPolicy()))
-        draft = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), body, n=n, name="a")
-        message = leased_message(facts, name, draft, TimeMs(ends - LEASE_MS))
-        api.services.tasks.claims._wakeups._on_hint(message)
+    rows = await api.store.never_handed([name])
+    with reaching(NOTHING):
+        for _, (_, _, n, *_), ends in rows:
+            body = encode_body(ScheduleToolCall(n, "a", value_of({}), ToolPolicy()))
+            draft = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), body, n=n, name="a")
+            message = leased_message(facts, name, draft, TimeMs(ends - LEASE_MS))
+            api.services.tasks.claims._wakeups._on_hint(message)
 
 
 async def test_a_parked_claim_with_a_lease_looks_at_what_else_is_offered(api: Api) -> None:
@@ -215,6 +218,18 @@ async def test_without_a_hint_what_is_offered_is_looked_at_beside_leases(
     await tell(puppet, api, name)
     tasks = await asyncio.wait_for(waiting, 10)
     assert sorted(task["tool"] for task in tasks) == ["a", "waits"]
+
+
+async def test_a_lease_whose_claim_has_left_is_on_offer_as_soon_as_its_hint_comes(api: Api) -> None:
+    """The sweep, which runs every second and not here, is only for lost hints."""
+    _, puppet = await offered(api)
+    puppet.silent = True
+    claim_id = str(uuid4())
+    assert await claim(api, claim_id=claim_id) == []
+    await leased(puppet, api, claim_id)
+    await tell(puppet, api, str(uuid5(UUID(api.organization), claim_id)))
+    (task,) = await claim(api, wait="10s")
+    assert task["attempt"] == 1
 
 
 async def test_a_claim_is_answered_with_no_more_than_its_max(api: Api) -> None:
