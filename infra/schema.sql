@@ -210,7 +210,8 @@ begin
 
   if p_guard = 0 then
     delete from pending where namespace_id = p_ns and run_id = p_run and kind = 0 and n = p_n
-      and (p_attempt is null or attempt = p_attempt) returning gated, case when lease_until is null then claim_id end into undecided, child;
+      and (p_attempt is null or attempt = p_attempt) and (p_not_before = 0 or due <= now_ms() or lease_until <= now_ms())
+      returning gated, case when lease_until is null then claim_id end into undecided, child;
     if not found then return ('not_pending', null, null, null)::event_verdict; end if;
     if child is not null then
       insert into child_outbox select namespace_id, run_id, true, now_ms() from run_facts

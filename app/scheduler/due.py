@@ -73,6 +73,7 @@ def completion(row: DueRow, failure: ToolFailure) -> EventAppend:
         Guard.CALL,
         n=row.n,
         attempt=row.attempt,
+        not_before=TimeMs(max(1, row.due)),
     )
 
 

@@ -24,6 +24,7 @@ SYSTEM_FILES = {
     "app/health.py": "asks about the deployment, not about anyone's rows",
     "app/routing.py": "the session of a cookie, before its person's organization is known",
     "app/runs/repository.py": "one look for all who wait for runs, each of which has been found for its caller",
+    "app/tasks/strays.py": "what hints tell, on behalf of no request",
     "app/tasks/endpoints.py": "leases over all of a key's namespaces; each row is judged by its namespace",
     "tenancy/service.py": "looks up the caller itself, by the digest of a secret",
     "dashboard/web.py": "pages of the account, which belongs to no organization",

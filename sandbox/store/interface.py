@@ -88,7 +88,7 @@ class EventAppend:
     signal_id: str | None = None
     attempt: int | None = None
     not_before: TimeMs = BEFORE_ALL
-    """The entry's time is at least this: `fire_at` of a timer."""
+    """The entry's time is at least this: `fire_at` of a timer. Of a call: it is settled only if it is late still."""
 
 
 class EventOutcome(StrEnum):

@@ -100,7 +100,7 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
         """Append one event if its guard holds."""
         if run.forking and run.ended_at is None:
             return hold(run, event)
-        decision = _decide_event(run, event)
+        decision = _decide_event(run, event, self.journals.time)
         if isinstance(decision, decide.Refusal):
             known = run.signal_ids.get(event.signal_id or "") if decision.code == "duplicate" else None
             if event.guard is Guard.ABANDON:
@@ -259,15 +259,16 @@ class MemoryStore(MemoryCalls, MemoryApprovals, MemoryForks, MemoryChildren, Mem
         return len(self.journals.runs[namespace, run].calls_pending())
 
 
-def _decide_event(run: MemoryRun, event: EventAppend) -> decide.Decision:
+def _decide_event(run: MemoryRun, event: EventAppend, now: TimeMs) -> decide.Decision:
     match event.guard:
         case Guard.SIGNAL:
             return decide.decide_signal(run.summary, known=event.signal_id in run.signal_ids)
         case Guard.CALL:
             row = run.pending.get((PendingKind.CALL, event.n))
-            return decide.decide_settle(
-                run.summary, pending=row is not None and event.attempt in {None, row.attempt}
-            )
+            pending = row is not None and event.attempt in {None, row.attempt}
+            if row is not None and event.not_before:
+                pending = pending and any(at is not None and at <= now for at in (row.due, row.lease_until))
+            return decide.decide_settle(run.summary, pending=pending)
         case Guard.TIMER:
             return decide.decide_settle(run.summary, pending=(PendingKind.TIMER, event.n) in run.pending)
         case Guard.CANCEL:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import asyncpg
 import pytest
 
+from sandbox.store.postgres.connection import acquired
+from sandbox.store.postgres.reach import NOTHING, reaching
 from tests.app.callers import ROWS
 from tests.fixtures.api import Api
 from tests.fixtures.world import World, world
@@ -72,6 +74,10 @@ STREAM = "/v1/runs/{run}/events"
 """Goes on for as long as the run: a stranger who is let in would keep the test waiting."""
 
 
+SEALED = "/v1/toolsets/{name}"
+"""Its servers are sealed to their organization: of a stranger's row not even the product can open them."""
+
+
 async def seen(
     world: World, stranger: str, methods: tuple[str, ...], without: frozenset[str] = frozenset()
 ) -> list[str]:
@@ -117,5 +123,11 @@ async def test_without_any_filter_a_stranger_still_sees_and_does_nothing(world: 
 
 async def test_the_same_without_row_level_security_shows_a_lot(world: World, stranger: str) -> None:
     async with forgetful(world.api, "rewind_api"):
-        found = await seen(world, stranger, ("GET",), frozenset({STREAM}))
+        found = await seen(world, stranger, ("GET",), frozenset({STREAM, SEALED}))
     assert {"GET /v1/runs", "GET /v1/runs/{run}", "GET /v1/webhooks/{webhook}", "GET /v1/keys"} <= set(found)
+
+
+async def test_a_task_of_which_nobody_has_said_what_it_may_reach_is_refused(api: Api) -> None:
+    with reaching(NOTHING), pytest.raises(RuntimeError, match="what this task may reach"):
+        async with acquired(api.store.pool):
+            pytest.fail("it has a connection")

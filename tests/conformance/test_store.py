@@ -4,17 +4,20 @@ import asyncio
 from dataclasses import replace
 from uuid import uuid4
 
+from app.scheduler.due import due_event, lost_lease_event
 from sandbox.journal import entries as e
 from sandbox.journal.ids import Epoch, RunId, TimeMs
 from sandbox.store.interface import (
+    LEASE_MS,
     CommandVerdict,
     EventOutcome,
     PendingKind,
     RunStatus,
     StartOutcome,
+    TaskFilter,
 )
 from tests.fixtures.entries import call, failure, result, signal, timer
-from tests.fixtures.stores import TTL_MS, Bench, draft, log, nobody, withdrawn
+from tests.fixtures.stores import ORGANIZATION, TTL_MS, Bench, draft, log, nobody, withdrawn
 
 
 def refused(verdict: CommandVerdict) -> bool:
@@ -197,6 +200,25 @@ async def test_an_outcome_settles_a_call_once(bench: Bench) -> None:
     assert (await bench.event(run, result(3))).outcome is EventOutcome.NOT_PENDING
     record = await bench.record(run)
     assert (record.pending, record.next_seq, record.last_event) == ((), 5, 4)
+
+
+async def test_a_call_that_was_late_and_is_begun_again_meanwhile_is_not_settled_as_late(bench: Bench) -> None:
+    """Given back and taken again it has the same attempt: what the scheduler has read of the first one says nothing."""
+    owned = await bench.own()
+    run, time = owned.claimed.run, (await bench.record(owned.claimed.run)).started_at
+    first, second = str(uuid4()), str(uuid4())
+    await owned.append(draft(call(1), 0, time, claim_id=first, timeout_ms=LEASE_MS))
+    await bench.advance(LEASE_MS + 1)
+    [lost] = [row for row in await bench.edge.expire_leases(100) if row.run == run]
+    [late] = [row for row in await bench.edge.read_due(100) if (row.run, row.kind) == (run, PendingKind.CALL)]
+    [(_, given, _)] = await bench.edge.never_handed([first])
+    assert await bench.edge.release_tasks([given], [None]) == [True]
+    [task] = await bench.edge.claim_tasks(TaskFilter(ORGANIZATION, bench.namespace), second, 1, LEASE_MS)
+    assert task.attempt == lost.attempt == late.attempt
+    for event in (lost_lease_event(lost), due_event(late)):
+        assert (await bench.edge.append_event(event)).outcome is EventOutcome.NOT_PENDING
+    await bench.advance(LEASE_MS + 1)
+    assert (await bench.edge.append_event(lost_lease_event(lost))).outcome is EventOutcome.APPENDED
 
 
 async def test_one_of_many_concurrent_outcomes_is_recorded(bench: Bench) -> None:

@@ -55,9 +55,6 @@ class Checks:
         self._next_timer: MemoryRow | None = None
         self.dispatchers: set[str] = set()
         """The claims of those that live."""
-        self._late: set[tuple[RunId, int, int]] = set()
-        """Calls, with their attempts, whose lease or time the scheduler saw end. A heartbeat that comes later is too late;
-        so is a call given back unbegun and begun again meanwhile, whose attempt has the same number again."""
 
     # -- Before and after each request to the store
 
@@ -91,12 +88,10 @@ class Checks:
             begun = now if row.begun_at is None else row.begun_at
             late = row.why is DueWhy.DEFERRAL and row.due is not None and row.due <= now
             late = late or (row.timeout_ms is not None and begun + row.timeout_ms <= now)
-            late = late or (run, row.n, row.attempt) in self._late
             require(not timeout or late, f"call {row.n} times out early")
             require(row.attempt > 0, f"call {row.n} has an outcome and was never begun")
         elif body.error.name == "OutcomeUnknownError":
             lease_over = row.lease_until is not None and row.lease_until <= now
-            lease_over = lease_over or (run, row.n, row.attempt) in self._late
             told = row.stopping or (row.due is not None and row.due <= now)
             require(lease_over or told, f"call {row.n} is given up though its lease holds")
         else:
@@ -122,9 +117,6 @@ class Checks:
             self._by_its_owner(append, result)
         elif name == "decide_approval" and isinstance(decision := args[0], Decision):
             self.check(self._journals.runs[decision.namespace, decision.run])
-        elif name in {"expire_leases", "read_due"} and isinstance(result, list):
-            calls = [row for row in result if row.kind is PendingKind.CALL]
-            self._late.update((row.run, row.n, row.attempt) for row in calls)
         elif name == "reap_workers" and isinstance(result, int):
             self._counts["workers superseded"] += result
         elif name == "start_child":

@@ -17,7 +17,7 @@ import orjson
 
 from sandbox.customers import owner
 from sandbox.journal.errors import QuotaExceeded, Unavailable
-from sandbox.store.postgres.reach import TenantPool, reach
+from sandbox.store.postgres.reach import NOTHING, TenantPool, reach
 
 logger = logging.getLogger(__name__)
 
@@ -105,6 +105,8 @@ async def acquired(pool: asyncpg.Pool | TenantPool) -> AsyncIterator[Any]:
         async with _connected(pool, scoped=False) as connection:
             yield connection
         return
+    if reach() == NOTHING:
+        raise RuntimeError("nobody has said what this task may reach: see sandbox/store/postgres/reach.py")
     chosen, shares = (
         (pool.system, pool.system_shares) if reach().system else (pool.scoped, pool.scoped_shares)
     )

@@ -1,4 +1,4 @@
-"""What the statements of a task may reach: one tenant's rows, everything, or (when nobody has said) nothing.
+"""What the statements of a task may reach: one tenant's rows, or everything; a task of which nobody has said is refused.
 
 Requests run under the role `rewind_request`, whose rows row-level security limits to the tenant named in the
 transaction's settings (`infra/policies.sql`). The tenant comes from who was authenticated, not from what a query
