@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import uvicorn
 
-from app.background import pause, repeat
+from app.background import pause
 from app.config import Settings
 from app.deps import Services
 from app.dispatcher.egress import Egress
@@ -26,7 +26,6 @@ from app.scheduler.collector import run_collector
 from app.scheduler.loop import run_scheduler
 from app.scheduler.mails import run_mailer
 from app.scheduler.retention import run_retention
-from app.tasks.claims import Claims
 from sandbox.epochs.registry import CURRENT
 from sandbox.journal.errors import Unavailable
 from sandbox.store.blobs import BlobStore
@@ -44,7 +43,6 @@ from tenancy.secret_keys import secret_box
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.5
-SWEEP_S = 1.0
 GRACE_S = 8
 """Requests under way at SIGTERM are given so long; parked ones are answered within a second."""
 KEEP_ALIVE_S = 75
@@ -156,7 +154,6 @@ async def _of_services(services: Services, stop: asyncio.Event) -> None:
     """What services do by themselves beside answering."""
     async with asyncio.TaskGroup() as group:
         for work in (
-            _sweep(services.tasks.claims, stop),
             services.sealer.run(stop),
             services.hooks.run(stop),
             services.bulk.run(stop),
@@ -167,14 +164,6 @@ async def _of_services(services: Services, stop: asyncio.Event) -> None:
 async def _leave(server: uvicorn.Server, stop: asyncio.Event) -> None:
     await stop.wait()
     server.should_exit = True
-
-
-async def _sweep(claims: Claims, stop: asyncio.Event) -> None:
-    async def sweep() -> bool:
-        await claims.sweep()
-        return False
-
-    await repeat("sweeping claims", sweep, stop, every_s=SWEEP_S)
 
 
 async def _until_reachable(

@@ -103,7 +103,6 @@ class Claims:
         linger_s = body.linger_ms / 1000 if isinstance(body, NextClaim) else 0.0
         tasks: list[Task] = []
         left = False
-        self._strays.opened(claim_id)
         try:
             with self._wakeups.park(wanted, claim_id, body.max, lazy=after is not None) as watch:
                 if after is not None:
@@ -172,10 +171,6 @@ class Claims:
     ) -> None:
         """A call with limits has ended: another one, which waits for its place, may begin."""
         self._wakeups.wake_task(organization, namespace, toolset, tool)
-
-    async def sweep(self) -> None:
-        """Give back what was leased to claims that had been answered already. Errors: Unavailable."""
-        await self._strays.sweep()
 
     async def _give_back(self, wanted: TaskFilter, tasks: Sequence[Task]) -> None:
         await self._store.give_back_tasks([(key_of(task), task.lease_until) for task in tasks])

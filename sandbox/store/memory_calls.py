@@ -57,21 +57,6 @@ class MemoryCalls:
         given = [*sorted(mine, key=_place), *sorted(taken, key=_place)]
         return [self._task(run, run.pending[row.kind, row.n]) for run, row in given]
 
-    async def never_handed(self, claims: Sequence[str]) -> list[tuple[str, TaskKey, TimeMs]]:
-        """(claim_id, task, end) of the leases that appends gave to these claims and no claim was answered with."""
-        return [
-            (
-                row.claim_id,
-                (run.start.namespace, run.start.run, row.n, row.attempt, row.releases),
-                row.lease_until,
-            )
-            for run, row in self._rows()
-            if row.claim_id is not None
-            and row.claim_id in claims
-            and not row.handed
-            and row.lease_until is not None
-        ]
-
     async def give_back_tasks(self, leases: Sequence[tuple[TaskKey, TimeMs]]) -> None:
         """Release leases that end then; one that ends later by now was handed out elsewhere, and stays."""
         for key, end in leases:

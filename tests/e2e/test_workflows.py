@@ -188,7 +188,7 @@ async def test_calls_are_typed_and_pinned(database_url: str, s3_url: str, tmp_pa
             assert [one["code"] for one in found.diagnostics] == [code], found.diagnostics
         alone = await sdk.scripts.check(good)
         assert not alone.ok
-        assert "workflows" in alone.diagnostics[0]["message"]
+        assert "no workflow `double`" in alone.diagnostics[0]["message"]
         text = await sdk.toolsets.declarations("t")
         assert 'declare module "rewind:workflows"' in text
         prompt = await sdk.toolsets.declarations("t", format="prompt")

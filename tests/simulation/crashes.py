@@ -47,7 +47,6 @@ RARE = (
     ("app/dispatcher/loop.py", "_drain", "gather"),
     ("app/dispatcher/loop.py", "_drain", "release_calls"),
     ("app/dispatcher/loop.py", "_renew", "release_calls"),
-    ("app/tasks/strays.py", "sweep", "give_back"),
     ("sandbox/activation/prefix.py", "run", "deliverable"),
     ("sandbox/worker/warm_runs.py", "_quarantine", "self._forget"),
     ("sandbox/worker/warm_runs.py", "abandon", ""),

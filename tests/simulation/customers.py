@@ -83,8 +83,6 @@ class Executor:
         for number in range(1_000_000):
             self._claim = f"{self._process.name} {number}"
             await self._serve_claim(self._claim)
-            if number % 5 == 0:
-                await patiently(self._strays.sweep)
 
     async def _serve_claim(self, claim: str) -> None:
         self._look.clear()
@@ -92,7 +90,6 @@ class Executor:
         if room <= 0:
             await asyncio.wait(self._working.values(), return_when=asyncio.FIRST_COMPLETED)
             return
-        self._strays.opened(claim)
         self._hints.send("worker", park_message(claim, self._wanted, room, self._hints.address))
         try:
             async with asyncio.timeout(1.0):

@@ -69,29 +69,6 @@ class Tasks:
             if (namespace := NamespaceId(str(row["namespace_id"]))) in keys
         ]
 
-    async def never_handed(self, claims: Sequence[str]) -> list[tuple[str, TaskKey, TimeMs]]:
-        """(claim_id, task, end) of the leases that appends gave to these claims and no claim was answered with."""
-        async with acquired(self.pool) as connection:
-            rows = await connection.fetch(
-                "select claim_id, namespace_id, run_id, n, attempt, releases, lease_until from pending "
-                "where claim_id = any($1::uuid[]) and not handed and lease_until is not null",
-                list(claims),
-            )
-        return [
-            (
-                str(row["claim_id"]),
-                (
-                    NamespaceId(str(row["namespace_id"])),
-                    RunId(str(row["run_id"])),
-                    row["n"],
-                    row["attempt"],
-                    row["releases"],
-                ),
-                TimeMs(row["lease_until"]),
-            )
-            for row in rows
-        ]
-
     async def heartbeat_tasks(
         self, tasks: Sequence[TaskKey], lease_ms: int
     ) -> list[tuple[TimeMs | None, bool]]:

@@ -1,6 +1,7 @@
 """Claims that meet: one asked again, one that another tenant named alike, one that is given a lease too late."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
@@ -14,6 +15,7 @@ from sandbox.journal.codec import encode_body
 from sandbox.journal.entries import EntryType, ScheduleToolCall, ToolPolicy
 from sandbox.journal.ids import Seq, TimeMs
 from sandbox.store.blobs import BlobStore
+from sandbox.store.hints import Message
 from sandbox.store.interface import LEASE_MS, CommandDraft, TaskFilter
 from sandbox.store.leases import leased_message
 from sandbox.store.postgres.reach import NOTHING, reaching
@@ -52,29 +54,21 @@ async def test_a_parked_claim_that_is_asked_again_is_answered_there(api: Api) ->
     await puppet.call_tool("echo", {})
     (task,) = await asyncio.wait_for(second, 10)
     assert parked == {}
-    await api.services.tasks.claims.sweep()
     (beat,) = await settle(api, "heartbeat", {"token": task["token"]})
     assert beat["ok"], "the first request gave the task back"
 
 
-async def test_a_lease_for_a_claim_that_was_answered_is_given_back(api: Api) -> None:
+async def test_a_hint_that_comes_late_takes_nothing_from_a_claim_that_found_its_lease_itself(
+    api: Api,
+) -> None:
     _, puppet = await offered(api)
     claim_id = str(uuid4())
     assert await claim(api, claim_id=claim_id) == []
     await leased(puppet, api, claim_id)
-    assert await claim(api) == []
-    await api.services.tasks.claims.sweep()
-    (task,) = await claim(api)
-    assert task["attempt"] == 1
-
-
-async def test_the_sweep_leaves_what_a_claim_was_answered_with(api: Api) -> None:
-    _, puppet = await offered(api)
-    claim_id = str(uuid4())
-    assert await claim(api, claim_id=claim_id) == []
-    await leased(puppet, api, claim_id)
+    found = await hints_of(puppet, api, str(uuid5(UUID(api.organization), claim_id)))
     (task,) = await claim(api, claim_id=claim_id)
-    await api.services.tasks.claims.sweep()
+    tell(api, found)
+    assert await claim(api) == []
     (beat,) = await settle(api, "heartbeat", {"token": task["token"]})
     assert beat["ok"]
 
@@ -101,7 +95,6 @@ async def test_a_claim_whose_client_left_may_be_answered_at_another_api(
         answer = await other.call("POST", "/v1/tasks/claim", secret=api.key, json=asked)
         (task,) = answer.json()["tasks"]
         assert await asyncio.wait_for(dropped, 10) == []
-        await claims.sweep()
         beat = {"items": [{"token": task["token"]}]}
         answer = await other.call("POST", "/v1/tasks/heartbeat", secret=api.key, json=beat)
     assert answer.json()["results"][0]["ok"], "the first api gave back what the second had handed out"
@@ -119,7 +112,6 @@ async def test_a_claim_whose_answer_was_lost_is_asked_again_at_another_api(
         asked = {"max": 1, "claim_id": claim_id}
         answer = await other.call("POST", "/v1/tasks/claim", secret=api.key, json=asked)
         (task,) = answer.json()["tasks"]
-        await api.services.tasks.claims.sweep()
         beat = {"items": [{"token": task["token"]}]}
         answer = await other.call("POST", "/v1/tasks/heartbeat", secret=api.key, json=beat)
     assert answer.json()["results"][0]["ok"], "the first api gave back what the second had handed out"
@@ -178,16 +170,23 @@ async def parked_claim(api: Api, claim_id: str, **fields: Any) -> tuple[asyncio.
     return waiting, name
 
 
-async def tell(puppet: Puppet, api: Api, name: str) -> None:
-    """The hints of all calls that were leased to the parked claim come at once, on behalf of nobody."""
+async def hints_of(puppet: Puppet, api: Api, name: str) -> list[Message]:
+    """What a worker sends after its append leased calls to this claim."""
     facts = await puppet.facts()
-    rows = await api.store.never_handed([name])
+    rows = await api.store._rows("select n, begun_at from pending where claim_id = $1 and kind = 0", name)
+    found = []
+    for row in rows:
+        body = encode_body(ScheduleToolCall(row["n"], "a", value_of({}), ToolPolicy()))
+        draft = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), body, n=row["n"], name="a")
+        found.append(leased_message(facts, name, draft, TimeMs(row["begun_at"])))
+    return found
+
+
+def tell(api: Api, hints: Sequence[Message]) -> None:
+    """They all come at once, on behalf of nobody."""
     with reaching(NOTHING):
-        for _, (_, _, n, *_), ends in rows:
-            body = encode_body(ScheduleToolCall(n, "a", value_of({}), ToolPolicy()))
-            draft = CommandDraft(EntryType.SCHEDULE_TOOL_CALL, Seq(0), TimeMs(0), body, n=n, name="a")
-            message = leased_message(facts, name, draft, TimeMs(ends - LEASE_MS))
-            api.services.tasks.claims._wakeups._on_hint(message)
+        for hint in hints:
+            api.services.tasks.claims._wakeups._on_hint(hint)
 
 
 async def test_a_parked_claim_with_a_lease_looks_at_what_else_is_offered(api: Api) -> None:
@@ -199,7 +198,7 @@ async def test_a_parked_claim_with_a_lease_looks_at_what_else_is_offered(api: Ap
     await puppet.call_tool("waits", {})
     await leased(puppet, api, claim_id)
     facts = await puppet.facts()
-    await tell(puppet, api, name)
+    tell(api, await hints_of(puppet, api, name))
     api.services.tasks.claims._wakeups.wake_task(api.organization, facts.namespace, facts.toolset, "waits")
     tasks = await asyncio.wait_for(waiting, 10)
     assert sorted(task["tool"] for task in tasks) == ["a", "waits"]
@@ -215,19 +214,18 @@ async def test_without_a_hint_what_is_offered_is_looked_at_beside_leases(
     waiting, name = await parked_claim(api, claim_id)
     await puppet.call_tool("waits", {})
     await leased(puppet, api, claim_id)
-    await tell(puppet, api, name)
+    tell(api, await hints_of(puppet, api, name))
     tasks = await asyncio.wait_for(waiting, 10)
     assert sorted(task["tool"] for task in tasks) == ["a", "waits"]
 
 
 async def test_a_lease_whose_claim_has_left_is_on_offer_as_soon_as_its_hint_comes(api: Api) -> None:
-    """The sweep, which runs every second and not here, is only for lost hints."""
     _, puppet = await offered(api)
     puppet.silent = True
     claim_id = str(uuid4())
     assert await claim(api, claim_id=claim_id) == []
     await leased(puppet, api, claim_id)
-    await tell(puppet, api, str(uuid5(UUID(api.organization), claim_id)))
+    tell(api, await hints_of(puppet, api, str(uuid5(UUID(api.organization), claim_id))))
     (task,) = await claim(api, wait="10s")
     assert task["attempt"] == 1
 
@@ -240,7 +238,7 @@ async def test_a_claim_is_answered_with_no_more_than_its_max(api: Api) -> None:
     waiting, name = await parked_claim(api, claim_id, max=1)
     await leased(puppet, api, claim_id)
     await leased(puppet, api, claim_id)
-    await tell(puppet, api, name)
+    tell(api, await hints_of(puppet, api, name))
     assert len(await asyncio.wait_for(waiting, 10)) == 1
     (task,) = await claim(api)
     assert task["attempt"] == 1

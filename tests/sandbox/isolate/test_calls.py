@@ -54,7 +54,7 @@ async def test_results_are_plain_data_of_the_realm(run: Run) -> None:
 
 async def test_a_failure_is_a_tool_error_with_the_stack_of_the_call(run: Run) -> None:
     def answer(_call: int, _tool: str, _args: object) -> Outcome:
-        data = {"bytes": 0, "sha256": "0", "value": {"limit": 5}}
+        data = {"limit": 5}
         return Outcome(
             error={"message": "slow down", "code": "rate_limited", "retryable": True, "data": data}
         )
@@ -96,7 +96,7 @@ async def test_other_failures(run: Run, error: object, seen: list[str]) -> None:
 
 
 async def test_a_denied_approval(run: Run) -> None:
-    data = {"bytes": 0, "sha256": "0", "value": {"reason": "too much", "by": "ann", "expired": False}}
+    data = {"reason": "too much", "by": "ann", "expired": False}
     world = await run(
         MAIN
         + "return await probe.gated({}).catch((e: any) => [e.name, e.tool, e.reason, e.by, e.expired]); }",
