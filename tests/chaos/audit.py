@@ -98,6 +98,7 @@ class Audit:
         made = {entry["call"]: entry for entry in journal if entry["type"] == "schedule_tool_call"}
         done = {entry["call"]: entry for entry in journal if entry["type"] == "tool_call_completed"}
         stopped = any(entry["type"] in {"cancel_requested", "tool_call_cancelled"} for entry in journal)
+        failed = any(entry["type"] == "fail_run" for entry in journal)
         if made.keys() != done.keys():
             yield f"calls without outcome: {sorted(made.keys() - done.keys())}"
         for number in made.keys() & done.keys():
@@ -110,7 +111,8 @@ class Audit:
                 if len({line["key"] for line in lines}) > 1:
                     yield f"call {number}: more than one child run did its work: {lines}"
                 lines = lines[:1]  # the child's own call is looked at there
-            for problem in self._call(tool, step, done[number], lines, stopped=stopped):
+            ended = stopped or (tool in CHILD and failed)  # a run that fails cancels the children it still awaits
+            for problem in self._call(tool, step, done[number], lines, stopped=ended):
                 yield f"call {number} of {tool}, step {step}: {problem} ({done[number]}, {lines})"
 
     def _call(
