@@ -111,7 +111,9 @@ class Audit:
                 if len({line["key"] for line in lines}) > 1:
                     yield f"call {number}: more than one child run did its work: {lines}"
                 lines = lines[:1]  # the child's own call is looked at there
-            ended = stopped or (tool in CHILD and failed)  # a run that fails cancels the children it still awaits
+            ended = stopped or (
+                tool in CHILD and failed
+            )  # a run that fails cancels the children it still awaits
             for problem in self._call(tool, step, done[number], lines, stopped=ended):
                 yield f"call {number} of {tool}, step {step}: {problem} ({done[number]}, {lines})"
 
