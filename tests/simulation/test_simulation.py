@@ -29,7 +29,7 @@ pytestmark = [
 SAMPLE = int(os.environ.get("REWIND_SIMULATIONS", "2000"))
 FIRST_SEED = 7_000_000
 PARTS = 4
-SEEDS_MAX = 300
+SEEDS_MAX = 600
 """Within so many seeds every known bug is found."""
 HAPPENS = (
     "crashes",
