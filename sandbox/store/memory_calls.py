@@ -37,7 +37,7 @@ class MemoryCalls:
             if row.claim_id == claim_id and row.route is Route.HOST and _wanted(run, wanted)
         ]
         for run, row in mine:
-            run.pending[row.kind, row.n] = replace(row, lease_until=until, handed=True)
+            run.pending[row.kind, row.n] = replace(row, lease_until=until)
         room = limit - len(mine)
         free = [
             (run, row)
@@ -53,7 +53,7 @@ class MemoryCalls:
         for run, row in _round_robin(self.journals, free, room):
             if len(taken) < room and may_begin(self.journals, run, row):
                 taken.append((run, row))
-                run.pending[row.kind, row.n] = replace(_leased(row, claim_id, now, until), handed=True)
+                run.pending[row.kind, row.n] = _leased(row, claim_id, now, until)
         given = [*sorted(mine, key=_place), *sorted(taken, key=_place)]
         return [self._task(run, run.pending[row.kind, row.n]) for run, row in given]
 
@@ -302,7 +302,6 @@ def _released(row: MemoryRow, after_ms: int | None, now: TimeMs) -> MemoryRow:
         row,
         claim_id=None,
         lease_until=None,
-        handed=False,
         attempt=row.attempt - 1,
         releases=row.releases + 1,
         available_at=available,

@@ -57,8 +57,6 @@ class MemoryRow(PendingRow):
     begun_at: TimeMs | None = None
     claim_id: str | None = None
     lease_until: TimeMs | None = None
-    handed: bool = False
-    """A claim was answered with this lease; else an append leased the call to a claim that was parked."""
 
     @property
     def offered(self) -> bool:

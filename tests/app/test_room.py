@@ -10,6 +10,7 @@ from app.room import LARGE_BODY_BYTES, Room
 from sandbox.customers import on_behalf_of
 from sandbox.journal.errors import Unavailable
 from tests.fixtures.api import SCRIPT, Api
+from tests.fixtures.turns import settle
 
 
 class Requests:
@@ -32,14 +33,12 @@ class Requests:
 
         self.gates[name] = asyncio.Event()
         self.tasks[name] = asyncio.create_task(run())
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await settle()
 
     async def end(self, name: str) -> None:
         self.gates[name].set()
         await self.tasks[name]
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await settle()
 
 
 async def test_each_has_a_share_and_all_have_one() -> None:
